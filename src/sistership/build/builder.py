@@ -1,0 +1,140 @@
+"""A recipe to an exported image, by `docker buildx` on the builder, wherever that is."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from sistership.build.causes import explain, last_words
+from sistership.errors import BuildError
+from sistership.host.inventory import Peer
+from sistership.host.transport import quote
+from sistership.recipe.recipe import Recipe
+from sistership.report.events import Reporter
+
+CHUNK = 1 << 20
+_LOG_TAIL = 64 << 10
+
+
+def raw_reference(recipe: Recipe) -> str:
+    """The name of the builder's own image while it is exported; it is removed afterwards."""
+    return f"sistership.local/raw:{recipe.key[:24]}"
+
+
+def build_script(docker: str, recipe: Recipe, *, no_cache: bool = False) -> str:
+    """The build, its context on standard input.
+
+    The context is a tar and not a folder: a folder whose files keep their size and time is taken for unchanged
+    (measured on four engines). Attestations are off: they carry times and turn the image into an index.
+    """
+    words = ["buildx", "build", "--platform", recipe.platform, "--provenance=false", "--sbom=false", "--load"]
+    words += ["--progress", "plain", "--tag", raw_reference(recipe)]
+    words += ["--no-cache"] if no_cache else []
+    return f"{docker} {quote(*words)} - 2>&1"
+
+
+def run_build(
+    peer: Peer, recipe: Recipe, context: BinaryIO, log: Path, reporter: Reporter, *, no_cache: bool = False
+) -> None:
+    """Build on the builder; its whole output goes to `log`.
+
+    Raises:
+        BuildError: it failed; the message carries the known cause, or the log's last lines.
+    """
+    tail = bytearray()
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as out:
+        steps = StepLines(lambda line: reporter.step(peer.name, line))
+
+        def take(chunk: bytes) -> None:
+            out.write(chunk)
+            tail.extend(chunk)
+            del tail[:-_LOG_TAIL]
+            steps.feed(chunk)
+
+        done = peer.transport.run(
+            build_script(peer.docker, recipe, no_cache=no_cache), stdin=_chunks(context), sink=take
+        )
+    if done.status != 0:
+        raise failure(recipe, peer.name, tail.decode(errors="replace"), log)
+
+
+def failure(recipe: Recipe, builder: str, text: str, log: Path) -> BuildError:
+    """What a failed build tells a user."""
+    cause = explain(text)
+    where = f"{recipe.variant.name} on {builder}"
+    if cause:
+        return BuildError(
+            "the build failed", where=where, why=cause.why, hint=f"{cause.hint}\n  log:  {log}"
+        )
+    return BuildError(f"the build failed:\n{last_words(text)}", where=where, hint=f"read the whole log: {log}")
+
+
+class StepLines:
+    """Finds the steps of a build in buildx's plain progress, for people who wait."""
+
+    _STEP = re.compile(r"^#\d+ (\[[^\]]+\] .+)$")
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._rest = ""
+        self._seen: set[str] = set()
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next piece of output."""
+        *lines, self._rest = (self._rest + chunk.decode(errors="replace")).split("\n")
+        for line in lines:
+            found = self._STEP.match(line)
+            if found and not found.group(1).startswith("[internal]") and found.group(1) not in self._seen:
+                self._seen.add(found.group(1))
+                self._tell(found.group(1)[:100])
+
+
+def export(peer: Peer, recipe: Recipe, out: BinaryIO) -> None:
+    """`docker save` of the built image into `out`.
+
+    Raises:
+        BuildError: the engine could not export it.
+    """
+    done = peer.transport.run(f"{peer.docker} save {quote(raw_reference(recipe))}", sink=out.write)
+    if done.status != 0:
+        raise BuildError("the built image could not be exported", where=peer.name, why=done.err.strip()[-300:] or None)
+
+
+def remove_raw(peer: Peer, recipe: Recipe) -> None:
+    """Remove the builder's own image; its layers stay in the build cache."""
+    peer.transport.run(f"{peer.docker} image rm {quote(raw_reference(recipe))} >/dev/null 2>&1", timeout=120)
+
+
+def digest_of(peer: Peer, reference: str) -> str:
+    """`reference@sha256:…` as its registry has it now, asked by the builder.
+
+    Raises:
+        BuildError: the registry does not know it or does not answer.
+    """
+    if "@sha256:" in reference:
+        return reference
+    script = f"{peer.docker} buildx imagetools inspect {quote(reference)} --format '{{{{json .Manifest}}}}'"
+    done = peer.transport.run(script, timeout=180)
+    try:
+        digest = str(json.loads(done.text)["digest"]) if done.status == 0 else ""
+    except (ValueError, KeyError, TypeError):
+        digest = ""
+    if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+        lines = (done.err or done.text).strip().splitlines()
+        cause = explain(done.err)
+        raise BuildError(
+            f"the digest of the base {reference} cannot be asked from its registry",
+            where=peer.name,
+            why=cause.why if cause and "buildx" in cause.why else (lines[-1] if lines else None),
+            hint=cause.hint if cause and "buildx" in cause.why else f"pin it in the matrix: {reference}@sha256:…",
+        )
+    return f"{reference}@{digest}"
+
+
+def _chunks(stream: BinaryIO) -> Iterator[bytes]:
+    while chunk := stream.read(CHUNK):
+        yield chunk

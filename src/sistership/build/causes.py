@@ -1,0 +1,77 @@
+"""Why builds of llama.cpp and its forks fail, told from the last lines of the log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A failure that people meet again and again: how the log shows it, what it is, what to do."""
+
+    pattern: str
+    why: str
+    hint: str
+
+
+CAUSES: Sequence[Cause] = (
+    Cause(
+        r"undefined reference to [`'\"]?cuMem",
+        "the CUDA driver's VMM functions cannot be linked in a devel image (ggml-org/llama.cpp#23357)",
+        "leave `vmm: false` for this variant: it renders GGML_CUDA_NO_VMM=ON",
+    ),
+    Cause(
+        r"loading\.html|npm.*not found|Failed to download.*(ui|webui)|prebuilt.*ui",
+        "the embedded UI wants npm or a download (TheTom/llama-cpp-turboquant#221)",
+        "leave `ui: false` for this variant: it renders every UI flag OFF",
+    ),
+    Cause(
+        r"Killed signal terminated program|nvcc error.*died due to signal 9|\bKilled\b.*(cc1plus|cicc|ptxas)"
+        r"|(cc1plus|cicc|ptxas).*Killed",
+        "the compiler was killed: the builder ran out of memory (ggml-org/llama.cpp#17844)",
+        "give the builder more RAM or swap; the number of jobs follows its free memory",
+    ),
+    Cause(
+        r"Unsupported gpu architecture|nvcc fatal.*arch",
+        "this CUDA toolkit does not know one of the archs",
+        "compare `cuda: archs` with the toolkit in the matrix",
+    ),
+    Cause(
+        r"no space left on device",
+        "the builder's disk is full",
+        "docker builder prune on the builder",
+    ),
+    Cause(
+        r"unknown flag: network|Unknown flag: network",
+        "the builder's engine is too old: it has no RUN --network=none",
+        "build on Engine 23 or later: `builder: HOST` in the matrix",
+    ),
+    Cause(
+        r"(manifest unknown|not found).*|failed to resolve source metadata|failed to do request",
+        "a base image cannot be had from its registry",
+        "check `base:` in the matrix and the builder's way to that registry",
+    ),
+    Cause(
+        r"Temporary failure resolving|Could not resolve host|Unable to fetch some archives",
+        "the package stage has no way to its mirror",
+        "check the builder's network, or use a base that has the packages",
+    ),
+    Cause(
+        r"buildx.*(not a docker command|unknown command)|unknown command: docker buildx|unknown shorthand flag",
+        "the docker command there has no buildx",
+        "install it: apt-get install docker-buildx (Debian, Ubuntu) or docker-buildx-plugin (docker.com)",
+    ),
+)
+
+
+def explain(log: str) -> Cause | None:
+    """The first known cause that the log shows."""
+    return next((cause for cause in CAUSES if re.search(cause.pattern, log)), None)
+
+
+def last_words(log: str, lines: int = 12) -> str:
+    """The lines that say what failed: those of the failing step, without buildx's echo of the Dockerfile."""
+    kept = [line for line in log.splitlines() if line.strip() and not re.match(r"^(\s*\d+ \|| *>>>|-{4,})", line)]
+    return "\n".join(kept[-lines:])

@@ -1,0 +1,239 @@
+"""Practice hosts as containers: made, given their files, started, looked at, removed."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import docker
+from docker.errors import APIError, DockerException, NotFound
+from docker.types import Mount
+
+from sistership.errors import HostUnfitError
+from sistership.fleet.keys import key_pair
+from sistership.fleet.spec import (
+    CAPABILITIES,
+    HOST_LABEL,
+    LABEL,
+    LABEL_VALUE,
+    LABELS,
+    NETWORK,
+    REGISTRY,
+    SECURITY,
+    SPEC_LABEL,
+    HostSpec,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from docker.models.containers import Container
+
+    from sistership.fleet.paths import State
+
+_STORAGE = "/var/lib/practice-registry"
+FILTER: Mapping[str, Any] = {"label": f"{LABEL}={LABEL_VALUE}"}
+
+
+@dataclass(frozen=True)
+class File:
+    """A file for a host: absolute path there, text, mode."""
+
+    path: str
+    text: str
+    mode: int = 0o644
+
+
+def connect() -> docker.DockerClient:
+    """The machine's own engine.
+
+    Raises:
+        HostUnfitError: no engine answers.
+    """
+    try:
+        client = docker.from_env(timeout=120)
+        client.ping()
+    except DockerException as error:
+        raise HostUnfitError(
+            "no Docker Engine answers on this machine",
+            where="practice fleet",
+            why=str(error).splitlines()[0],
+            hint="scripts/setup, or start dockerd; your user needs access to its socket",
+        ) from error
+    return client
+
+
+def files_of(spec: HostSpec, state: State) -> tuple[File, ...]:
+    """What makes a plain root filesystem into this host."""
+    scripts = resources.files(__package__).joinpath("host")
+    host_key = key_pair(state, f"host-{spec.name}")
+    sshd = ("HostKey /etc/practice/host_key", "AuthorizedKeysFile /etc/practice/authorized_keys", *spec.sshd)
+    files = [
+        *(
+            File(f"/usr/local/sbin/{name}", scripts.joinpath(name).read_text(), 0o755)
+            for name in ("practice-host", "practice-engine", "practice-sshd")
+        ),
+        File("/etc/docker/daemon.json", json.dumps(dict(spec.daemon), sort_keys=True) + "\n"),
+        File("/etc/practice/host_key", host_key.private.decode(), 0o600),
+        File("/etc/practice/authorized_keys", key_pair(state, "user").public + "\n", 0o600),
+        File("/etc/ssh/sshd_config.d/practice.conf", "\n".join(sshd) + "\n"),
+    ]
+    if spec.registry:
+        files.append(File("/etc/practice/registry.yml", _registry_config()))
+    return tuple(files)
+
+
+def _registry_config() -> str:
+    """The registry only hands out: its storage belongs to the fleet."""
+    return (
+        "version: 0.1\nlog: {level: warn}\n"
+        f"storage:\n  filesystem: {{rootdirectory: {_STORAGE}}}\n  maintenance: {{readonly: {{enabled: true}}}}\n"
+        f"http: {{addr: '{REGISTRY}'}}\n"
+    )
+
+
+def archive(files: tuple[File, ...]) -> bytes:
+    """A tar of `files` for ``put_archive`` at ``/``."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for file in files:
+            data = file.text.encode()
+            info = tarfile.TarInfo(file.path.lstrip("/"))
+            info.size, info.mode = len(data), file.mode
+            tar.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def spec_key(spec: HostSpec, files: tuple[File, ...], state: State) -> str:
+    """Changes when a container made from `spec` would differ."""
+    return spec.key({**{file.path: file.text for file in files}, "registry": str(state.registry)})
+
+
+def find(client: docker.DockerClient, name: str) -> Container | None:
+    """The container `name`, None when there is none.
+
+    Raises:
+        HostUnfitError: one of that name is not the fleet's.
+    """
+    try:
+        container = client.containers.get(name)
+    except NotFound:
+        return None
+    if container.labels.get(LABEL) != LABEL_VALUE:
+        raise HostUnfitError(
+            f"container {name} exists and is not of the fleet", hint=f"docker rename {name} other-name"
+        )
+    return container
+
+
+def all_of_fleet(client: docker.DockerClient) -> dict[str, Container]:
+    """Host name → container, of every host there is."""
+    return {
+        container.labels[HOST_LABEL]: container
+        for container in client.containers.list(all=True, filters=dict(FILTER))
+        if HOST_LABEL in container.labels
+    }
+
+
+def network(client: docker.DockerClient) -> None:
+    """Have the private network."""
+    for found in client.networks.list(names=[NETWORK]):
+        if found.name != NETWORK:
+            continue
+        if (found.attrs.get("Labels") or {}).get(LABEL) != LABEL_VALUE:
+            raise HostUnfitError(
+                f"network {NETWORK} exists and is not of the fleet", hint=f"docker network rm {NETWORK}"
+            )
+        return
+    client.networks.create(NETWORK, driver="bridge", labels=dict(LABELS))
+
+
+def _mounts(spec: HostSpec, state: State) -> list[Mount]:
+    """Engines keep their layers on real volumes: overlay2 does not stack on overlay."""
+    mounts = [
+        Mount("/var/lib/docker", None, type="volume", labels=dict(LABELS)),
+        Mount("/var/lib/containerd", None, type="volume", labels=dict(LABELS)),
+        Mount("/sys/fs/cgroup", "/sys/fs/cgroup", type="bind"),
+    ]
+    if spec.registry:
+        mounts.append(Mount(_STORAGE, str(state.registry), type="bind", read_only=True))
+    return mounts
+
+
+def create(client: docker.DockerClient, spec: HostSpec, state: State, files: tuple[File, ...]) -> Container:
+    """Make the host's container and put its files in; it is not started yet."""
+    host_config = client.api.create_host_config(
+        cap_add=list(CAPABILITIES),
+        security_opt=list(SECURITY),
+        network_mode=NETWORK,
+        mounts=_mounts(spec, state),
+        cgroupns="host",
+    )
+    # What the CLI makes of `--security-opt systempaths=unconfined`: runc inside has to write below /proc/sys.
+    host_config.update({"MaskedPaths": [], "ReadonlyPaths": []})
+    made = client.api.create_container(
+        spec.root.image,
+        ["/usr/local/sbin/practice-host"],
+        name=spec.container,
+        hostname=spec.name,
+        host_config=host_config,
+        labels={**LABELS, HOST_LABEL: spec.name, SPEC_LABEL: spec_key(spec, files, state)},
+    )
+    container = client.containers.get(made["Id"])
+    container.put_archive("/", archive(files))
+    return container
+
+
+def remove(container: Container, grace: int = 8) -> None:
+    """Stop a host (its engine gets `grace` seconds to end its own containers) and remove it with its volumes."""
+    try:
+        if container.status == "running":
+            container.stop(timeout=grace)
+        container.remove(v=True, force=True)
+    except NotFound:
+        return
+    except APIError as error:
+        if error.status_code != 409:  # noqa: PLR2004  Conflict: another call removes it already
+            raise
+
+
+def address(container: Container) -> str:
+    """The host's address on the private network, "" while it has none."""
+    networks = container.attrs["NetworkSettings"]["Networks"] or {}
+    return str((networks.get(NETWORK) or {}).get("IPAddress") or "")
+
+
+def log_tail(container: Container, lines: int = 8) -> str:
+    """The last lines that the host's engine, sshd and registry said."""
+    try:
+        return container.logs(tail=lines).decode(errors="replace").strip()
+    except DockerException as error:
+        return f"(no log: {error})"
+
+
+def nameservers(paths: tuple[Path, ...] = (Path("/etc/resolv.conf"), Path("/run/systemd/resolve/resolv.conf"))) -> str:
+    """Text of a resolv.conf with this machine's name servers that containers can reach, "" when there are none.
+
+    Engines drop loopback name servers from what they hand to containers; a user-defined network has nothing else,
+    so containers inside a practice host could resolve nothing.
+    """
+    for path in paths:
+        if not path.is_file():
+            continue
+        lines = [line for line in path.read_text().splitlines() if line.startswith(("nameserver ", "search "))]
+        kept = [line for line in lines if not line.startswith(("nameserver 127.", "nameserver ::1"))]
+        if any(line.startswith("nameserver ") for line in kept):
+            return "\n".join(kept) + "\n"
+    return ""
+
+
+def give_nameservers(container: Container, text: str) -> None:
+    """Let the running host, and the containers it runs, resolve names; kept for its next start."""
+    if text:
+        container.put_archive("/", archive((File("/etc/practice/resolv.conf", text),)))
+        container.exec_run(["sh", "-c", "cat /etc/practice/resolv.conf > /etc/resolv.conf"])

@@ -1,0 +1,245 @@
+"""The fleet's three verbs: up, status, down."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from docker.errors import APIError, DockerException, NotFound
+
+from sistership.errors import HostUnfitError, UsageError
+from sistership.fleet import bases, containers, keys, roots, samplerepo
+from sistership.fleet.lock import held
+from sistership.fleet.paths import ProjectFiles, State, project_files, state
+from sistership.fleet.process import Reporter, together
+from sistership.fleet.spec import BASES, HOSTS, NETWORK, REPOSITORY, SPEC_LABEL, HostSpec
+from sistership.fleet.waiting import Engine, engine, until_ready
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from pathlib import Path
+
+    import docker
+    from docker.models.containers import Container
+
+
+@dataclass(frozen=True)
+class HostState:
+    """How a practice host is: container state ("running", "exited", "missing" …), address, engine.
+
+    `engine` is None while no engine answers.
+    """
+
+    name: str
+    state: str
+    address: str = ""
+    engine: Engine | None = None
+    why: str = ""
+
+    def __str__(self) -> str:
+        if self.engine is None:
+            return f"{self.name}: {self.state} {self.address}".rstrip()
+        return (
+            f"{self.name}: {self.state} at {self.address}, Docker {self.engine.version}, "
+            f"{self.engine.store} store ({self.engine.driver})"
+        )
+
+
+def _silent(_line: str) -> None:
+    """Report nothing."""
+
+
+def chosen(names: Collection[str] | None) -> tuple[HostSpec, ...]:
+    """Specifications of `names`, all for None.
+
+    Raises:
+        UsageError: a name is no practice host.
+    """
+    if unknown := sorted(set(names or ()) - set(HOSTS)):
+        raise UsageError(f"no practice host is called {unknown[0]}", hint=f"known: {', '.join(HOSTS)}")
+    return tuple(spec for spec in HOSTS.values() if names is None or spec.name in names)
+
+
+def up(project: Path, *, hosts: Collection[str] | None = None, report: Reporter = _silent) -> tuple[HostState, ...]:
+    """Have the practice hosts running, and `project`'s files that reach them written.
+
+    Can be called again at any time: what runs and is as it should be stays; what was interrupted, stopped or made from
+    an older specification is repaired. The first time takes minutes (root filesystems), later ones seconds.
+
+    Args:
+        project: folder that gets ``.sistership/fleet/{ssh_config,key,known_hosts,sample.git}``.
+        hosts: names out of HOSTS; None means all.
+        report: takes one line per step.
+
+    Raises:
+        HostUnfitError: this machine lacks something, or a host did not come up in time.
+        UsageError: an unknown host name.
+        LockedError: another fleet command did not finish.
+    """
+    wanted = chosen(hosts)
+    files, home = project_files(project), state()
+    if not keys.paths_are_safe(files.root):
+        raise UsageError("ssh cannot read files below this folder's name", where=str(project), hint='no % " $ in it')
+    client = containers.connect()
+    with held(home.lock, report):
+        if commit := samplerepo.make(files.sample):
+            report(f"sample: {files.sample} at {commit[:12]}")
+        _materials(client, wanted, home, report)
+        keys.ensure(home, HOSTS)
+        containers.network(client)
+        return _hosts_up(client, wanted, home, files, report)
+
+
+def _materials(client: docker.DockerClient, wanted: tuple[HostSpec, ...], home: State, report: Reporter) -> None:
+    """Have the images of the hosts and the bases; two at a time, as unpacking keeps a core busy."""
+    stop = threading.Event()
+    jobs: list[Callable[[], object]] = [
+        partial(roots.image, root, client, home, stop, report) for root in dict.fromkeys(spec.root for spec in wanted)
+    ]
+    if any(spec.registry for spec in wanted):
+        home.registry.mkdir(parents=True, exist_ok=True)
+        jobs += [partial(bases.make, base, home, stop, report) for base in BASES]
+    together(jobs, at_once=2, stop=stop)
+
+
+def _hosts_up(
+    client: docker.DockerClient, wanted: tuple[HostSpec, ...], home: State, files: ProjectFiles, report: Reporter
+) -> tuple[HostState, ...]:
+    stop = threading.Event()
+    resolv = containers.nameservers()
+    together(
+        [partial(_running, client, spec, home, resolv, report) for spec in wanted], at_once=len(wanted) or 1, stop=stop
+    )
+    running = containers.all_of_fleet(client)
+    write_ssh_files(files, home, running)
+    states: dict[str, HostState] = {}
+
+    def ready(spec: HostSpec) -> None:
+        container = running[spec.name]
+        found = until_ready(spec, container, files, stop)
+        states[spec.name] = HostState(spec.name, "running", containers.address(container), found, spec.why)
+        report(str(states[spec.name]))
+
+    together([partial(ready, spec) for spec in wanted], at_once=len(wanted) or 1, stop=stop)
+    return tuple(states[spec.name] for spec in wanted)
+
+
+def _running(client: docker.DockerClient, spec: HostSpec, home: State, resolv: str, report: Reporter) -> None:
+    """Have the host's container started, as its specification says."""
+    files = containers.files_of(spec, home)
+    container = containers.find(client, spec.container)
+    if container and not _usable(container, containers.spec_key(spec, files, home)):
+        report(f"{spec.name}: making it anew")
+        containers.remove(container)
+        container = None
+    if container is None:
+        report(f"{spec.name}: making the container")
+        container = containers.create(client, spec, home, files)
+    if container.status != "running":
+        container.start()
+    containers.give_nameservers(container, resolv)
+
+
+def _usable(container: Container, spec_key: str) -> bool:
+    """Whether a container can stay.
+
+    One that was made but never started may lack its files; one that lost the network cannot be reached.
+    """
+    connected = NETWORK in (container.attrs["NetworkSettings"]["Networks"] or {})
+    return container.labels.get(SPEC_LABEL) == spec_key and container.status in {"running", "exited"} and connected
+
+
+def write_ssh_files(files: ProjectFiles, home: State, found: dict[str, Container]) -> None:
+    """Write the project's ssh files for every host that has an address."""
+    addresses = {name: containers.address(container) for name, container in found.items() if name in HOSTS}
+    keys.write(files, home, {name: value for name, value in addresses.items() if value})
+
+
+def _engine_of(container: Container) -> Engine | None:
+    done = container.exec_run(["timeout", "5", "docker", "info", "--format", "{{json .}}"], stderr=False)
+    try:
+        info = json.loads(bytes(done.output))
+    except ValueError:
+        return None
+    return None if info.get("ServerErrors") else engine(info)
+
+
+def status() -> tuple[HostState, ...]:
+    """How every practice host is, running or not.
+
+    Raises:
+        HostUnfitError: no engine answers on this machine.
+    """
+    client = containers.connect()
+    found = containers.all_of_fleet(client)
+
+    def look(spec: HostSpec) -> HostState:
+        container = found.get(spec.name)
+        if container is None:
+            return HostState(spec.name, "missing", why=spec.why)
+        answers = _engine_of(container) if container.status == "running" else None
+        return HostState(spec.name, container.status, containers.address(container), answers, spec.why)
+
+    return tuple(look(spec) for spec in HOSTS.values())
+
+
+def down(*, purge: bool = False, report: Reporter = _silent) -> None:
+    """Remove the hosts with their volumes, and the network; with `purge` also the cached images, files and keys.
+
+    Only what carries the fleet's label is touched.
+    """
+    client = containers.connect()
+    home = state()
+    with held(home.lock, report):
+        found = containers.all_of_fleet(client)
+        stop = threading.Event()
+        together([partial(_gone, name, found[name], report) for name in sorted(found)], at_once=8, stop=stop)
+        _leftovers(client)
+        if purge:
+            _purge(client, home, report)
+
+
+def _gone(name: str, container: Container, report: Reporter) -> None:
+    containers.remove(container)
+    report(f"{name}: removed")
+
+
+def _leftovers(client: docker.DockerClient) -> None:
+    """The network, and volumes that a removal which was interrupted left behind."""
+    for network in client.networks.list(filters=dict(containers.FILTER)):
+        network.remove()
+    for volume in client.volumes.list(filters=dict(containers.FILTER)):
+        try:
+            volume.remove()
+        except (NotFound, APIError):
+            continue
+
+
+def _purge(client: docker.DockerClient, home: State, report: Reporter) -> None:
+    for image in client.images.list(filters=dict(containers.FILTER)):
+        for tag in image.tags:
+            if tag.startswith(f"{REPOSITORY}/"):
+                client.images.remove(tag)
+                report(f"{tag}: removed")
+    for folder in (home.roots, home.registry, home.keys, home.logs):
+        shutil.rmtree(folder, ignore_errors=True)
+    report(f"{home.root}: emptied")
+
+
+def container_of(name: str) -> Container:
+    """The container of practice host `name`, for those who practise faults.
+
+    Raises:
+        HostUnfitError: it does not exist.
+    """
+    try:
+        found = containers.find(containers.connect(), HOSTS[name].container)
+    except DockerException as error:
+        raise HostUnfitError(str(error), where=name) from error
+    if found is None:
+        raise HostUnfitError("practice host is missing", where=name, hint="fleet.up")
+    return found

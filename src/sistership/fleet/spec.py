@@ -1,0 +1,184 @@
+"""What the practice fleet consists of: hosts, root filesystems, bases. Values only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+#: Everything the fleet makes carries this label, and nothing without it is ever touched.
+LABEL: Final = "dev.sistership.fleet"
+LABEL_VALUE: Final = "practice"
+LABELS: Final[Mapping[str, str]] = MappingProxyType({LABEL: LABEL_VALUE})
+#: Says which host a container is, and which specification it was made from.
+HOST_LABEL: Final = "dev.sistership.fleet.host"
+SPEC_LABEL: Final = "dev.sistership.fleet.spec"
+
+NETWORK: Final = "sistership-practice"
+REPOSITORY: Final = "sistership-practice"
+REGISTRY_PORT: Final = 5000
+REGISTRY: Final = f"127.0.0.1:{REGISTRY_PORT}"
+
+#: Unix time of every file made while a root filesystem is unpacked (2025-01-01): equal packages give equal bytes.
+EPOCH: Final = 1_735_689_600
+
+#: A dockerd inside a container needs nearly every capability.
+#: Not CAP_SYS_RESOURCE (machines exist that cannot give it, so `--privileged` fails there),
+#: and none that Engine 20.10 does not know (PERFMON, BPF, CHECKPOINT_RESTORE).
+CAPABILITIES: Final = (
+    "AUDIT_CONTROL",
+    "AUDIT_READ",
+    "AUDIT_WRITE",
+    "BLOCK_SUSPEND",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "KILL",
+    "LEASE",
+    "LINUX_IMMUTABLE",
+    "MAC_ADMIN",
+    "MAC_OVERRIDE",
+    "MKNOD",
+    "NET_ADMIN",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_RAW",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYSLOG",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_CHROOT",
+    "SYS_MODULE",
+    "SYS_NICE",
+    "SYS_PACCT",
+    "SYS_PTRACE",
+    "SYS_RAWIO",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "WAKE_ALARM",
+)
+SECURITY: Final = ("seccomp=unconfined", "apparmor=unconfined")
+
+
+def digest_of(value: object) -> str:
+    """Sha256 (64 hex digits) of a JSON value in its sorted compact form."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Root:
+    """A Debian root filesystem: the suite's minimal set plus `packages`."""
+
+    suite: str
+    packages: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """Twelve hex digits that change with the suite, the packages and the way they are unpacked."""
+        return digest_of({"v": 1, "epoch": EPOCH, "suite": self.suite, "packages": sorted(self.packages)})[:12]
+
+    @property
+    def name(self) -> str:
+        """File stem in the cache, for example ``trixie-0123456789ab``."""
+        return f"{self.suite}-{self.key}"
+
+    @property
+    def image(self) -> str:
+        """Tag in the machine's own engine, for example ``sistership-practice/trixie:0123456789ab``."""
+        return f"{REPOSITORY}/{self.suite}:{self.key}"
+
+
+@dataclass(frozen=True)
+class HostSpec:
+    """A practice host: its root filesystem, its engine's daemon.json, and whether the registry runs beside it."""
+
+    name: str
+    root: Root
+    daemon: Mapping[str, object] = field(default_factory=dict)
+    sshd: tuple[str, ...] = ()
+    registry: bool = False
+    why: str = ""
+
+    @property
+    def container(self) -> str:
+        """Name of the host's container in the machine's own engine."""
+        return f"{NETWORK}-{self.name}"
+
+    def key(self, extra: Mapping[str, str]) -> str:
+        """Digest of all that decides the container; `extra` holds file contents that come from elsewhere."""
+        return digest_of({"v": 1, "host": asdict(self), "extra": dict(extra), "capabilities": CAPABILITIES})
+
+
+@dataclass(frozen=True)
+class BaseSpec:
+    """A base image that the practice registry offers."""
+
+    repository: str
+    tag: str
+    root: Root
+
+    @property
+    def reference(self) -> str:
+        """As a Dockerfile on the builder names it, for example ``127.0.0.1:5000/practice/build:bookworm``."""
+        return f"{REGISTRY}/{self.repository}:{self.tag}"
+
+
+_ENGINE = ("ca-certificates", "iproute2", "iptables", "openssh-server", "zstd", "docker.io")
+
+BOOKWORM: Final = Root("bookworm", _ENGINE)
+#: One root filesystem for both hosts of this suite; only the builder starts the registry in it.
+TRIXIE: Final = Root("trixie", (*_ENGINE, "docker-cli", "docker-buildx", "docker-registry"))
+
+_SSHD = ("PasswordAuthentication no", "UsePAM no", "UseDNS no", "MaxStartups 100:30:200", "MaxSessions 100")
+#: OpenSSH 9.8 and later shut out an address after a few refused logins; tests cause those on purpose.
+_SSHD_NEW = (*_SSHD, "PerSourcePenalties no")
+
+HOSTS: Final[Mapping[str, HostSpec]] = MappingProxyType(
+    {
+        spec.name: spec
+        for spec in (
+            HostSpec(
+                "builder",
+                TRIXIE,
+                daemon={"storage-driver": "overlay2"},
+                sshd=_SSHD_NEW,
+                registry=True,
+                why="BuildKit of Engine 26, and the registry with the practice bases",
+            ),
+            HostSpec(
+                "classic20",
+                BOOKWORM,
+                daemon={"storage-driver": "overlay2"},
+                sshd=_SSHD,
+                why="Engine 20.10: no zstd in the engine",
+            ),
+            HostSpec(
+                "containerd26",
+                TRIXIE,
+                daemon={"features": {"containerd-snapshotter": True}},
+                sshd=_SSHD_NEW,
+                why="Engine 26 with the containerd image store",
+            ),
+        )
+    }
+)
+
+BASES: Final = (
+    BaseSpec(
+        "practice/build",
+        "bookworm",
+        Root("bookworm", ("build-essential", "ca-certificates", "ccache", "cmake", "git", "ninja-build")),
+    ),
+    BaseSpec("practice/runtime", "bookworm", Root("bookworm", ("ca-certificates", "libgomp1", "libstdc++6"))),
+)

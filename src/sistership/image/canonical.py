@@ -1,0 +1,109 @@
+"""From what a builder exported to the canonical image: the same content gives the same config digest everywhere.
+
+Base layers stay exactly as they were, since hosts may have them already. Each own layer is reduced to what it
+changes in the tree below, written by one writer with one time, and config and history come from the recipe.
+Measured with what Engines 20.10, 26.1 and 28.5, classic and containerd stores, made of one Dockerfile:
+2 of 22 diffIDs agree as exported, all of them in canonical form.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from sistership.errors import BuildError
+from sistership.image.documents import config_document, image_of, refuse_triggers
+from sistership.image.layer import read_layer, write_layer
+from sistership.image.once import Writers
+from sistership.image.pack import layer_of, measure, pack
+from sistership.image.saved import SavedImage, open_saved
+from sistership.image.tree import EMPTY, Change, Node, changes, lay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from sistership.image.identity import Image, Layer
+    from sistership.image.layout import Store
+
+_NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+def canonicalise(
+    saved: Path,
+    *,
+    instructions: Sequence[str],
+    created: str,
+    labels: Mapping[str, str] | None = None,
+    store: Store,
+) -> Image:
+    """Put the canonical form of a saved image into the store.
+
+    Args:
+        saved: what ``docker save`` wrote, any engine's form.
+        instructions: one for each layer of the final stage, the last layers of the image; the others are the base's.
+        created: ISO date for config and history; file times are one constant instead.
+        labels: replace labels of the same name that the builder set.
+        store: gets every blob, both manifests and the config.
+
+    Raises:
+        BuildError: the file is damaged, or holds something that cannot be made equal on every engine.
+        SistershipError: the store cannot be written.
+    """
+    with open_saved(saved, store.scratch) as save:
+        refuse_triggers(save.config, str(saved))
+        count = len(save.diff_ids) - len(instructions)
+        if count < 0:
+            raise BuildError(
+                f"the image has {len(save.diff_ids)} layers for {len(instructions)} instructions",
+                where=str(saved),
+                hint="build it from the rendered Dockerfile, without squashing",
+            )
+        tree, base = _take_base(save, count, store)
+        own = list(_take_own(save, tree, instructions, store))
+        layers = [*base, *(layer for layer in own if layer)]
+        config = config_document(
+            save.config,
+            created=created,
+            labels=labels or _NO_LABELS,
+            base_layers=count,
+            own=[(text, layer is not None) for text, layer in zip(instructions, own, strict=True)],
+            diff_ids=[layer.diff_id for layer in layers],
+        )
+    image, *manifests = image_of(config, layers)
+    for document in (config, *manifests):
+        store.add(document)
+    return image
+
+
+def difference(tree: Node, save: SavedImage, number: int, where: str) -> tuple[Node, list[Change]]:
+    """The tree after an own layer, counted from 0, and what the layer changes in it."""
+    overlay = read_layer(save.layer(number), tree, where=where, own=True)
+    after = lay(tree, overlay) or EMPTY
+    return after, changes(tree, after)
+
+
+def _take_base(save: SavedImage, count: int, store: Store) -> tuple[Node, list[Layer]]:
+    tree, layers = EMPTY, []
+    for number in range(count):
+        name = f"base layer {number + 1}"
+        span = save.layer(number)
+        packed = pack(store, save.diff_ids[number], span.size, span.chunks)
+        layers.append(layer_of(packed, base=True, created_by=name))
+        tree = lay(tree, read_layer(span, tree, where=name, own=False)) or EMPTY
+    return tree, layers
+
+
+def _take_own(save: SavedImage, tree: Node, instructions: Sequence[str], store: Store) -> Iterator[Layer | None]:
+    """The canonical layer of each instruction, None where it changes nothing."""
+    writers = Writers()
+    first = len(save.diff_ids) - len(instructions)
+    for number, instruction in enumerate(instructions, start=first):
+        tree, found = difference(tree, save, number, f"layer {number + 1} ({instruction})")
+        writers.take(found, instruction)
+        yield _packed(store, partial(write_layer, found), instruction) if found else None
+
+
+def _packed(store: Store, chunks: Callable[[], Iterable[bytes]], instruction: str) -> Layer:
+    diff_id, size = measure(chunks())
+    return layer_of(pack(store, diff_id, size, chunks), base=False, created_by=instruction)

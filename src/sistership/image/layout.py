@@ -1,0 +1,300 @@
+"""The store: an OCI layout that holds every blob once, safe against crashes and other processes.
+
+``blobs/sha256/<hex>`` is content, ``index.json`` says which recipe made what, ``layers/<hex of the diffID>`` remembers
+which zstd blob a layer was packed into, so that it is packed once and keeps its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from sistership.errors import SistershipError
+from sistership.image import disk
+from sistership.image.documents import INDEX, MANIFEST, OCI_LAYOUT, canonical_json, image_of, layers_of
+from sistership.image.identity import Image, digest_of, hex_of
+from sistership.image.spans import CHUNK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_KEY: Final = "sistership.recipe"
+_PLAIN: Final = "sistership.manifest-plain"
+_BASE: Final = "sistership.base-layers"
+_NAME: Final = "io.containerd.image.name"
+_REF: Final = "org.opencontainers.image.ref.name"
+_CREATED: Final = "org.opencontainers.image.created"
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A layer as it is in the store: diffID and plain size in bytes, digest and size of its zstd blob."""
+
+    diff_id: str
+    plain_size: int
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of the store's index: which recipe made which manifest (zstd form), under what name, with what date."""
+
+    key: str
+    name: str
+    created: str
+    manifest: str
+
+
+class BlobWriter:
+    """Takes the bytes of one blob; ``digest`` and ``size`` are final when the ``with`` block has ended."""
+
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        self._file = file
+        self._path = path
+        self._hash = hashlib.sha256()
+        self.size = 0
+
+    def write(self, data: bytes) -> None:
+        """Append bytes."""
+        with disk.explained(self._path, "a blob cannot be written"):
+            self._file.write(data)
+        self._hash.update(data)
+        self.size += len(data)
+
+    @property
+    def digest(self) -> str:
+        """Digest of all bytes written so far."""
+        return "sha256:" + self._hash.hexdigest()
+
+
+class Store:
+    """An OCI layout on disk; made when it is not there.
+
+    Args:
+        root: its folder, private to the user when it has to be made.
+
+    Raises:
+        SistershipError: the folder cannot be made or written; every method that writes raises it, too.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._blobs = root / "blobs" / "sha256"
+        self._layers = root / "layers"
+        self._drafts = root / "drafts"
+        self._lock = root / ".lock"
+        with disk.explained(root, "the store cannot be used"):
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (self._blobs, self._layers, self._drafts):
+                folder.mkdir(parents=True, exist_ok=True)
+            disk.sweep(self._drafts, self._lock)
+            if not (root / "oci-layout").exists():
+                self._write(root / "oci-layout", OCI_LAYOUT)
+
+    def path(self, digest: str) -> Path:
+        """Where a blob is, or would be."""
+        return self._blobs / hex_of(digest)
+
+    def has(self, digest: str) -> bool:
+        """Whether the blob is there; only ``check`` says that it is sound."""
+        return self.path(digest).is_file()
+
+    def check(self, digest: str) -> bool:
+        """Whether the blob is there and its bytes have this digest."""
+        with disk.explained(self.path(digest), "a blob cannot be read"):
+            try:
+                with self.path(digest).open("rb") as file:
+                    return hashlib.file_digest(file, "sha256").hexdigest() == hex_of(digest)
+            except FileNotFoundError:
+                return False
+
+    def read(self, digest: str) -> bytes:
+        """The bytes of a small blob, checked.
+
+        Raises:
+            SistershipError: it is missing or damaged.
+        """
+        with disk.explained(self.path(digest), "a blob cannot be read"):
+            data = self.path(digest).read_bytes()
+        if digest_of(data) != digest:
+            raise damaged(self.path(digest))
+        return data
+
+    def chunks(self, digest: str) -> Iterator[bytes]:
+        """The bytes of a blob, at most CHUNK at a time.
+
+        Raises:
+            SistershipError: it is missing, or, after the last chunk, it is damaged.
+        """
+        found = hashlib.sha256()
+        with disk.explained(self.path(digest), "a blob cannot be read"):
+            file = self.path(digest).open("rb")
+        with file:
+            while chunk := file.read(CHUNK):
+                found.update(chunk)
+                yield chunk
+        if found.hexdigest() != hex_of(digest):
+            raise damaged(self.path(digest))
+
+    def add(self, data: bytes) -> str:
+        """Store a small blob and give its digest."""
+        digest = digest_of(data)
+        if not self.check(digest):
+            with disk.explained(self.path(digest), "a blob cannot be written"):
+                self._write(self.path(digest), data)
+        return digest
+
+    @contextmanager
+    def writer(self, expected: str | None = None) -> Iterator[BlobWriter]:
+        """Stream a blob in; it appears when the block ends without an error, whole, in place of a damaged one.
+
+        Args:
+            expected: the digest it has to have.
+
+        Raises:
+            SistershipError: the bytes have another digest, nothing is stored then; or the disk fails.
+        """
+        with disk.explained(self.root, "a blob cannot be written"):
+            draft = disk.Draft(self._drafts, self._lock)
+        try:
+            blob = BlobWriter(draft.file, self.root)
+            yield blob
+            if expected is not None and blob.digest != expected:
+                raise SistershipError(
+                    f"the bytes have digest {blob.digest}, not {expected}", hint="fetch or build them again"
+                )
+            with disk.explained(self.root, "a blob cannot be written"):
+                draft.publish(self.path(blob.digest))
+        finally:
+            draft.discard()
+
+    def scratch(self) -> BinaryIO:
+        """A nameless temporary file on the store's disk; it is gone when closed, or when the process ends."""
+        with disk.explained(self.root, "no temporary file can be made"):
+            return tempfile.TemporaryFile(dir=self.root)
+
+    def remember(self, packed: Packed) -> None:
+        """Note which zstd blob a layer was packed into."""
+        with disk.explained(self._layers, "the store cannot be written"):
+            self._write(self._layers / hex_of(packed.diff_id), canonical_json(asdict(packed)))
+
+    def blob_of(self, diff_id: str) -> Packed | None:
+        """The zstd blob that holds a layer, when it is here with the right size; None otherwise."""
+        try:
+            packed = Packed(**json.loads((self._layers / hex_of(diff_id)).read_bytes()))
+            sound = packed.diff_id == diff_id and self.path(packed.digest).stat().st_size == packed.size
+        except (OSError, ValueError, TypeError):
+            return None
+        return packed if sound else None
+
+    def record(self, key: str, image: Image, created: str, *, name: str = "") -> None:
+        """Say in the index that a recipe made this image; replaces what the index said of that recipe.
+
+        Args:
+            key: the recipe key.
+            image: all its blobs are in the store.
+            created: ISO date.
+            name: full image name with tag, for people and for tools that read OCI layouts.
+        """
+        annotations = {_KEY: key, _PLAIN: image.manifest_plain, _CREATED: created}
+        annotations[_BASE] = str(sum(layer.base for layer in image.layers))
+        if name:
+            annotations |= {_NAME: name, _REF: name}
+        system, architecture, *variant = image.platform.split("/")
+        platform = {"os": system, "architecture": architecture} | ({"variant": variant[0]} if variant else {})
+        line = {
+            "mediaType": MANIFEST,
+            "digest": image.manifest,
+            "size": self.path(image.manifest).stat().st_size,
+            "platform": platform,
+            "annotations": annotations,
+        }
+        with disk.explained(self.root / "index.json", "the store's index cannot be written"), disk.locked(self._lock):
+            others = [other for other in self._index() if other.get("annotations", {}).get(_KEY) != key]
+            document = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [*others, line]}
+            self._write(self.root / "index.json", canonical_json(document), locked=True)
+
+    def records(self) -> tuple[Record, ...]:
+        """What the index lists, oldest first."""
+        return tuple(_record(line) for line in self._index() if _KEY in line.get("annotations", {}))
+
+    def get(self, key: str) -> Image | None:
+        """The image that a recipe made; None when the index has none, or its documents are missing or damaged.
+
+        Whether all its layers are here says ``image_complete``.
+        """
+        for line in self._index():
+            notes = line.get("annotations", {})
+            if notes.get(_KEY) == key:
+                return self._image(line["digest"], notes)
+        return None
+
+    def image_complete(self, image: Image, *, deep: bool = False) -> list[str]:
+        """Digests of the image's blobs that are missing or damaged; empty when all is well.
+
+        Args:
+            image: the image asked about.
+            deep: hash the layers, too; else only their sizes are compared.
+        """
+        documents = (image.config, image.manifest, image.manifest_plain)
+        bad = [digest for digest in documents if not self.check(digest)]
+        for digest, size in {layer.digest: layer.size for layer in image.layers}.items():
+            path = self.path(digest)
+            sound = path.is_file() and path.stat().st_size == size and (not deep or self.check(digest))
+            if not sound:
+                bad.append(digest)
+        return bad
+
+    def _image(self, manifest: str, notes: dict[str, str]) -> Image | None:
+        try:
+            packed, plain = self.read(manifest), self.read(notes[_PLAIN])
+            config = self.read(json.loads(packed)["config"]["digest"])
+            layers = layers_of(config, packed, plain, int(notes[_BASE]))
+        except (SistershipError, KeyError, ValueError):
+            return None
+        image = image_of(config, layers)[0]
+        return image if image.manifest == manifest else None
+
+    def _index(self) -> list[dict[str, Any]]:
+        path = self.root / "index.json"
+        with disk.explained(path, "the store's index cannot be read"):
+            try:
+                text = path.read_bytes()
+            except FileNotFoundError:
+                return []
+        try:
+            manifests = json.loads(text)["manifests"]
+            return [line for line in manifests if isinstance(line, dict)]
+        except (ValueError, KeyError, TypeError) as error:
+            raise SistershipError(
+                "the store's index is damaged",
+                where=str(path),
+                why=str(error),
+                hint="delete that file: the blobs stay, and the next build lists them again",
+            ) from None
+
+    def _write(self, path: Path, data: bytes, *, locked: bool = False) -> None:
+        disk.write_whole(path, data, folder=self._drafts, lock=None if locked else self._lock)
+
+
+def damaged(path: Path) -> SistershipError:
+    """The error for a blob whose bytes do not have its digest."""
+    return SistershipError(
+        "a blob in the store is damaged",
+        where=str(path),
+        why="its bytes do not have the digest it is named by",
+        hint="delete that file and build again; if it happens twice, check the disk",
+    )
+
+
+def _record(line: dict[str, Any]) -> Record:
+    notes = line["annotations"]
+    return Record(
+        key=notes[_KEY], name=notes.get(_NAME, ""), created=notes.get(_CREATED, ""), manifest=line.get("digest", "")
+    )

@@ -1,0 +1,61 @@
+"""An image together with the names it goes by: what is shipped and what a host is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sistership.image.identity import Image
+
+#: The registry part of names that belong to us: fully qualified, so podman keeps it, and nobody can push there.
+OWN_REGISTRY = "sistership.local"
+
+
+@dataclass(frozen=True)
+class Release:
+    """An image as the lock records it.
+
+    Attributes:
+        variant: its row of the matrix.
+        key: recipe key, 64 hex digits.
+        reference: the name people use, `image:tag`. It may move.
+        image: identity and layers.
+        archs: CUDA architectures inside; empty without CUDA.
+        fields: the image's config, where the store has it; with it an image under an unknown manifest can be told.
+    """
+
+    variant: str
+    key: str
+    reference: str
+    image: Image
+    archs: tuple[str, ...] = ()
+    fields: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def from_record(cls, key: str, record: Mapping[str, Any], fields: Mapping[str, Any] | None = None) -> Release:
+        """A release from one entry of the lock's `images`."""
+        return cls(
+            variant=str(record["variant"]),
+            key=key,
+            reference=f"{record['image']}:{record['tag']}",
+            image=Image.from_json(record),
+            archs=tuple(record.get("archs", ())),
+            fields=fields,
+        )
+
+    @property
+    def unique(self) -> str:
+        """The name no other image can have: 12 hex digits of the config digest as tag."""
+        repository = self.reference.rpartition(":")[0]
+        return f"{OWN_REGISTRY}/{repository}:{short(self.image.config)}"
+
+
+def short(digest: str) -> str:
+    """12 hex digits of a digest, for names and for people; never for a comparison."""
+    return digest.removeprefix("sha256:")[:12]
+
+
+def rollback_reference(reference: str, old_id: str) -> str:
+    """The name under which the image that `reference` pointed to is kept."""
+    return f"{reference.rpartition(':')[0]}:rollback-{short(old_id)}"

@@ -1,0 +1,108 @@
+"""From staged files to an image in the host's engine: read from the host's own disk, under a name nobody else has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sistership.errors import ShipError
+from sistership.host.facts import STAGE
+from sistership.host.inventory import Peer
+from sistership.host.transport import quote
+from sistership.image.archive import Blob, Bytes
+from sistership.image.release import Release
+from sistership.ship.plan import Encoding, HostPlan, staged_name
+
+_CUT = 6
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """How a host puts the archive together.
+
+    Attributes:
+        metadata: headers, manifests and padding, one after the other; they travel as one small file.
+        script: prints the archive, reading that file and the staged layers.
+    """
+
+    metadata: bytes
+    script: str
+
+
+def metadata_name(release: Release) -> str:
+    """The metadata's file in the staging folder."""
+    return f"{release.image.config.removeprefix('sha256:')}.meta"
+
+
+def assemble(pieces: Sequence[Bytes | Blob], release: Release, encoding: Encoding) -> Assembly:
+    """The archive as shell: what is small comes from one file by offset, what is large from its own file.
+
+    An archive never lies on the host's disk as a whole, and its metadata comes last:
+    whatever fails midway leaves the engine with a tar that names no image.
+    """
+    meta = quote(metadata_name(release))
+    metadata = bytearray()
+    lines: list[str] = []
+    for piece in pieces:
+        if isinstance(piece, Bytes):
+            lines.append(f"tail -c +{len(metadata) + 1} {meta} | head -c {len(piece.data)}")
+            metadata += piece.data
+        else:
+            file = quote(staged_name(piece.layer, encoding))
+            lines.append(_read(file, encoding, plain=piece.plain) + f" || exit {_CUT}")
+    return Assembly(bytes(metadata), "\n".join(lines))
+
+
+def _read(file: str, encoding: Encoding, *, plain: bool) -> str:
+    if plain and encoding is Encoding.ZSTD:
+        return f"zstd -dcq {file}"
+    return f"gzip -dc < {file}" if encoding is Encoding.GZIP else f"cat {file}"
+
+
+def load(peer: Peer, release: Release, assembly: Assembly) -> str:
+    """Load the image on the host under its unique name. Returns what the engine printed.
+
+    Its words and exit status are kept for messages only: "Loaded image", exit 0 and the right ID have all been
+    seen for an image that lacked a layer. The caller verifies.
+
+    Raises:
+        ShipError: the engine refused it.
+        HostUnreachableError: the connection was cut.
+    """
+    meta = quote(metadata_name(release))
+    put = peer.transport.run(f"cd {STAGE} && cat > {meta}", stdin=assembly.metadata, timeout=120)
+    if put.status != 0:
+        raise ShipError("the staging folder cannot be written", where=peer.name, why=put.err.strip()[-200:] or None)
+    script = f"cd {STAGE} || exit 1\n{{\n{assembly.script}\n}} | {peer.docker} load 2>&1"
+    done = peer.transport.run(script)
+    words = done.text.strip()
+    if done.status != 0 or "Error unpacking image" in words:
+        raise ShipError(
+            "its engine refused the image; what it ran before is untouched",
+            where=peer.name,
+            why=(words or done.err.strip()).splitlines()[-1][:300] if words or done.err.strip() else None,
+            hint="see the engine's log there: journalctl -u docker -n 50",
+        )
+    return words
+
+
+def tag(peer: Peer, release: Release, plan: HostPlan, loaded_id: str) -> None:
+    """Keep the old image under its rollback tag, then move the people's tag.
+
+    In this order: the containerd store before Engine 28.1 loses an image whose last tag is moved away.
+
+    Raises:
+        ShipError: the engine refused a tag.
+    """
+    docker, reference = peer.docker, quote(release.reference)
+    keep = f'{docker} tag "$old" {quote(plan.moves[1])} || exit 1' if plan.moves else ":"
+    script = f"""
+old=$({docker} image inspect --format '{{{{.Id}}}}' {reference} 2>/dev/null)
+[ -z "$old" ] || [ "$old" = {quote(loaded_id)} ] || {{ {keep}; }}
+{docker} tag {quote(loaded_id)} {reference}
+"""
+    done = peer.transport.run(script, timeout=120)
+    if done.status != 0:
+        raise ShipError(
+            f"the tag {release.reference} could not be moved", where=peer.name, why=done.err.strip()[-200:] or None
+        )

@@ -1,0 +1,186 @@
+"""What would be done on a host, decided from facts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sistership.errors import HostUnfitError
+from sistership.host.facts import HostFacts
+from sistership.image.identity import Layer
+from sistership.image.release import Release, rollback_reference, short
+from sistership.report.events import mebibytes
+from sistership.verify.verdict import Kind, Verdict, expected_ids
+
+
+class Encoding(StrEnum):
+    """How a layer lies in the host's staging folder."""
+
+    ZSTD = "zstd"
+    GZIP = "gzip"
+    PLAIN = "plain"
+
+
+class Action(StrEnum):
+    """What a host needs."""
+
+    NOTHING = "nothing"
+    TAG = "tag"
+    LOAD = "load"
+
+
+#: Free space asked for beyond the image itself: staging's small files, the engine's own records.
+SLACK = 64 << 20
+
+
+@dataclass(frozen=True)
+class LayerPlan:
+    """One layer on one host: `have` (the engine holds it), `staged` (it lies there already) or `send`.
+
+    Attributes:
+        file: its name in the staging folder.
+        size: bytes of that file, an upper bound where it is compressed on the way (gzip).
+        send: bytes still to be sent.
+    """
+
+    layer: Layer
+    state: str
+    file: str
+    size: int
+    send: int
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """Everything a ship would do on one host.
+
+    Attributes:
+        encoding: of the staged layers.
+        plain: the engine gets uncompressed layers, decompressed on the host (engines before 23.0).
+        disk: bytes needed where the engine keeps images.
+        stage: bytes needed in the staging folder.
+        moves: (old ID, name it is kept under) when the people's name points elsewhere now.
+    """
+
+    host: str
+    action: Action
+    encoding: Encoding
+    plain: bool
+    layers: tuple[LayerPlan, ...]
+    disk: int
+    stage: int
+    moves: tuple[str, str] | None
+    store: str
+    version: str
+
+    @property
+    def send(self) -> int:
+        """Image bytes to be sent."""
+        return sum(layer.send for layer in self.layers)
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The plan in words, one step a line."""
+        if self.action is Action.NOTHING:
+            return ("nothing to do: the image is there and whole",)
+        steps: list[str] = []
+        if self.action is Action.LOAD:
+            steps.append(f"send {mebibytes(self.send)} as {self.encoding}, load {len(self.layers)} layers")
+        if self.moves:
+            steps.append(f"keep {short(self.moves[0])} as {self.moves[1]}")
+        return (*steps, "move the tag")
+
+
+def encoding_for(facts: HostFacts) -> tuple[Encoding, bool]:
+    """How layers travel to a host, and whether its engine gets them plain.
+
+    Engines since 23.0 read tar+zstd themselves. An older one needs plain layers, decompressed on the host by
+    whatever is there; plain bytes travel only where nothing is.
+    """
+    if facts.reads_zstd:
+        return Encoding.ZSTD, False
+    for encoding in (Encoding.ZSTD, Encoding.GZIP):
+        if str(encoding) in facts.tools:
+            return encoding, True
+    return Encoding.PLAIN, True
+
+
+def staged_name(layer: Layer, encoding: Encoding) -> str:
+    """A staged layer's file: named by the digest of its bytes, or of its content where we make the bytes on the way."""
+    if encoding is Encoding.ZSTD:
+        return f"{layer.digest.removeprefix('sha256:')}.zst"
+    suffix = "gz" if encoding is Encoding.GZIP else "tar"
+    return f"{layer.diff_id.removeprefix('sha256:')}.{suffix}"
+
+
+def plan_host(host: str, release: Release, facts: HostFacts, verdict: Verdict) -> HostPlan:
+    """The plan for one host.
+
+    Raises:
+        HostUnfitError: its platform is another, or its disk too small.
+    """
+    if verdict.kind in (Kind.WRONG_PLATFORM, Kind.NO_KERNELS):
+        raise HostUnfitError(f"{verdict.kind}: {verdict.why}", where=host, hint=verdict.hint or None)
+    encoding, plain = encoding_for(facts)
+    layers: tuple[LayerPlan, ...] = ()
+    action = {Kind.OK: Action.NOTHING, Kind.TAG_MOVED: Action.TAG}.get(verdict.kind, Action.LOAD)
+    if action is Action.LOAD:
+        layers = _layers(release, encoding, facts.staged)
+    tagged = facts.tagged(release.reference)
+    moves = None
+    if action is not Action.NOTHING and tagged and tagged.id not in expected_ids(release.image, facts.store):
+        moves = (tagged.id, rollback_reference(release.reference, tagged.id))
+    plan = HostPlan(
+        host=host,
+        action=action,
+        encoding=encoding,
+        plain=plain,
+        layers=layers,
+        disk=disk_needed(release, facts.store) if layers else 0,
+        stage=sum(layer.send for layer in layers),
+        moves=moves,
+        store=facts.store,
+        version=facts.version,
+    )
+    if action is Action.LOAD:
+        _check_disk(plan, facts)
+    return plan
+
+
+def _layers(release: Release, encoding: Encoding, staged: Mapping[str, int]) -> tuple[LayerPlan, ...]:
+    plans: dict[str, LayerPlan] = {}
+    for layer in release.image.layers:
+        file = staged_name(layer, encoding)
+        size = layer.size if encoding is Encoding.ZSTD else layer.plain_size
+        # A finished file was checked before it got its name; of a `.part` only the length counts, its sum is checked later.
+        done = size if file in staged else min(staged.get(f"{file}.part", 0), size)
+        state = "staged" if file in staged else "send"
+        plans.setdefault(layer.diff_id, LayerPlan(layer, state, file, size, size - done))
+    return tuple(plans.values())
+
+
+def disk_needed(release: Release, store: str) -> int:
+    """Bytes the engine needs to load an image.
+
+    The classic store untars the whole archive beside the layers before it registers them; the containerd store
+    keeps the compressed blobs and the unpacked layers (measured on Engines 20.10, 26.1 and 28.5).
+    """
+    plain = sum(layer.plain_size for layer in release.image.layers)
+    packed = sum(layer.size for layer in release.image.layers)
+    return plain * 2 if store == "classic" else plain + packed
+
+
+def _check_disk(plan: HostPlan, facts: HostFacts) -> None:
+    if facts.stage_free and plan.stage + SLACK > facts.stage_free:
+        raise HostUnfitError(
+            f"the staging folder needs {mebibytes(plan.stage + SLACK)}, {mebibytes(facts.stage_free)} are free",
+            where=plan.host,
+            hint="free space there, or set XDG_CACHE_HOME for that user to a larger disk",
+        )
+    if facts.free and plan.disk + SLACK > facts.free:
+        raise HostUnfitError(
+            f"the engine needs {mebibytes(plan.disk + SLACK)} to load it, {mebibytes(facts.free)} are free",
+            where=plan.host,
+            hint="remove images there that nothing uses: docker image prune",
+        )

@@ -1,0 +1,175 @@
+"""Images to hosts: lock, probe, plan, stage, load, verify, tag, clean up. One host's failure is its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sistership.errors import HostUnfitError, HostUnreachableError, LockedError, ShipError, SistershipError, worst
+from sistership.host.facts import HostFacts, probe
+from sistership.host.inventory import Peer
+from sistership.image.archive import pieces
+from sistership.image.layout import Store
+from sistership.image.release import Release
+from sistership.report.events import Reporter, mebibytes
+from sistership.ship.load import assemble, load, metadata_name, tag
+from sistership.ship.plan import Action, HostPlan, plan_host
+from sistership.ship.stage import HostLock, clear_script, send_layer
+from sistership.verify.hosts import from_error, on_all, verdict_on
+from sistership.verify.verdict import Kind, Verdict, candidate
+
+_Count = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """What a ship did on one host.
+
+    Attributes:
+        sent: image bytes sent.
+        verdict: of the host afterwards.
+        error: why it failed; None when it did not.
+    """
+
+    host: str
+    release: Release
+    sent: int
+    verdict: Verdict
+    error: SistershipError | None = None
+
+    @property
+    def code(self) -> int:
+        """The host's exit code."""
+        return self.error.code if self.error else self.verdict.exit_code
+
+
+def plan_all(peers: Sequence[Peer], release: Release, *, jobs: int = 16) -> list[HostPlan | SistershipError]:
+    """The plan of every host, or why it has none. Changes nothing anywhere."""
+
+    def one(peer: Peer) -> HostPlan | SistershipError:
+        try:
+            facts = probe(peer)
+            return plan_host(peer.name, release, facts, verdict_on(peer, release, facts))
+        except SistershipError as error:
+            return error
+
+    return on_all(peers, one, jobs=jobs)
+
+
+def ship_all(
+    peers: Sequence[Peer], release: Release, store: Store, reporter: Reporter, *, jobs: int = 16
+) -> list[Shipped]:
+    """Ship to every host at once.
+
+    Raises:
+        ShipError: a blob of the image is missing or damaged in the store; nothing was sent.
+    """
+    check_store(release, store)
+    return on_all(peers, lambda peer: ship_host(peer, release, store, reporter), jobs=jobs)
+
+
+def check_store(release: Release, store: Store) -> None:
+    """Refuse to send what is not whole here: a damaged blob is found by its checksum, never on a host."""
+    broken = store.image_complete(release.image, deep=True)
+    if broken:
+        raise ShipError(
+            f"{len(broken)} of the image's blobs are missing or damaged in the store: {broken[0][7:19]} …",
+            where=str(store.root),
+            hint=f"sistership build --variant {release.variant} brings them back",
+        )
+
+
+def ship_host(peer: Peer, release: Release, store: Store, reporter: Reporter) -> Shipped:
+    """Ship to one host; never raises for what is wrong there."""
+    sent = 0
+
+    def count(size: int) -> None:
+        nonlocal sent
+        sent += size
+
+    try:
+        with HostLock(peer):
+            return _locked(peer, release, store, reporter, count)
+    except (HostUnreachableError, HostUnfitError) as error:
+        reporter.step(peer.name, f"failed: {error.what}")
+        return Shipped(peer.name, release, sent, from_error(error), error)
+    except (ShipError, LockedError) as error:
+        reporter.step(peer.name, f"failed: {error.what}")
+        return Shipped(peer.name, release, sent, Verdict(Kind.UNKNOWN, why=error.what, code=error.code), error)
+
+
+def _locked(peer: Peer, release: Release, store: Store, reporter: Reporter, count: _Count) -> Shipped:
+    facts = probe(peer)
+    before = verdict_on(peer, release, facts)
+    plan = plan_host(peer.name, release, facts, before)
+    for step in plan.steps:
+        reporter.step(peer.name, step)
+    if plan.action is Action.NOTHING:
+        _clear(peer, facts, release)
+        return Shipped(peer.name, release, 0, before)
+    sent = 0
+    if plan.action is Action.LOAD:
+        sent = _stage(peer, plan, facts, store, reporter, count)
+        reporter.step(peer.name, "loading")
+        archive = pieces(release.image, store, name=release.unique, plain=plan.plain)
+        words = load(peer, release, assemble(archive, release, plan.encoding))
+        reporter.detail(f"{peer.name}: {words}")
+    facts = _tag_verified(peer, release, plan)
+    after = verdict_on(peer, release, facts)
+    _clear(peer, facts, release)
+    reporter.step(peer.name, f"verified: {after.kind}" if after.kind is Kind.OK else f"{after.kind}: {after.why}")
+    return Shipped(peer.name, release, sent, after)
+
+
+def _stage(
+    peer: Peer, plan: HostPlan, facts: HostFacts, store: Store, reporter: Reporter, count: _Count
+) -> int:
+    total, done, sent = plan.send, 0, 0
+
+    def progress(size: int) -> None:
+        nonlocal done
+        done += size
+        count(size)
+        reporter.progress(peer.name, "sent", min(done, total), total)
+
+    for layer in plan.layers:
+        if layer.state == "send":
+            offset = facts.staged.get(f"{layer.file}.part", 0)
+            sent += send_layer(peer, store, layer, plan.encoding, offset=offset, progress=progress)
+    reporter.step(peer.name, f"staged and checked, {mebibytes(sent)} sent")
+    return sent
+
+
+def _tag_verified(peer: Peer, release: Release, plan: HostPlan) -> HostFacts:
+    """Verify what was loaded under its unique name; only then move the people's tag.
+
+    Raises:
+        ShipError: it is not whole; the tag still points where it did.
+    """
+    facts = probe(peer)
+    held = candidate(release, facts)
+    verdict = verdict_on(peer, release, facts)
+    if held is None or verdict.kind not in (Kind.OK, Kind.TAG_MOVED):
+        raise ShipError(
+            f"after the load it is {verdict.kind}; the tag was not moved",
+            where=peer.name,
+            why=verdict.why or None,
+            hint="ship again; if it stays so: docker image rm " + release.unique + " there first",
+        )
+    if verdict.kind is Kind.TAG_MOVED:
+        tag(peer, release, plan, held.id)
+        facts = probe(peer)
+    return facts
+
+
+def _clear(peer: Peer, facts: HostFacts, release: Release) -> None:
+    """Remove what was staged for this image; a failure here spoils nothing that was verified."""
+    digests = {layer.digest.removeprefix("sha256:") for layer in release.image.layers}
+    digests |= {layer.diff_id.removeprefix("sha256:") for layer in release.image.layers}
+    files = tuple(name for name in facts.staged if name.split(".")[0] in digests) + (metadata_name(release),)
+    peer.transport.run(clear_script(files), timeout=60)
+
+
+def exit_code(results: Sequence[Shipped]) -> int:
+    """The exit code of a ship."""
+    return worst([result.code for result in results])

@@ -1,0 +1,96 @@
+"""Asks hosts what they hold, all at once, and gives each its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sistership.errors import HostUnfitError, HostUnreachableError, worst
+from sistership.host.facts import HostFacts, probe
+from sistership.host.inventory import Peer
+from sistership.host.transport import quote
+from sistership.image.release import Release
+from sistership.matrix.cuda import runs_on
+from sistership.verify.verdict import Kind, Proof, Verdict, candidate, judge, same_platform
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class HostVerdict:
+    """One host's verdict on one release, with what it was drawn from."""
+
+    host: str
+    release: Release
+    verdict: Verdict
+    facts: HostFacts | None = None
+
+
+def on_all(peers: Sequence[Peer], work: Callable[[Peer], T], *, jobs: int = 16) -> list[T]:
+    """`work` on every peer, at most `jobs` at a time, results in the order of `peers`."""
+    if not peers:
+        return []
+    with ThreadPoolExecutor(max_workers=min(jobs, len(peers)), thread_name_prefix="host") as pool:
+        futures = [pool.submit(work, peer) for peer in peers]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            # An interrupt: end the programs that the other threads wait for, or this pool never closes.
+            for peer in peers:
+                peer.transport.close()
+            raise
+
+
+def verify_all(peers: Sequence[Peer], releases: Sequence[Release], *, jobs: int = 16) -> list[HostVerdict]:
+    """Every release on every peer; one host's trouble is that host's verdict and stops no other."""
+    per_host = on_all(peers, lambda peer: verify_host(peer, releases), jobs=jobs)
+    return [verdict for verdicts in per_host for verdict in verdicts]
+
+
+def verify_host(peer: Peer, releases: Sequence[Release]) -> list[HostVerdict]:
+    """Every release on one host; never raises for what is wrong there."""
+    try:
+        facts = probe(peer)
+        return [HostVerdict(peer.name, release, verdict_on(peer, release, facts), facts) for release in releases]
+    except (HostUnreachableError, HostUnfitError) as error:
+        verdict = from_error(error)
+        return [HostVerdict(peer.name, release, verdict) for release in releases]
+
+
+def from_error(error: HostUnreachableError | HostUnfitError) -> Verdict:
+    """The verdict on a host that could not be asked."""
+    kind = Kind.UNREACHABLE if isinstance(error, HostUnreachableError) else Kind.UNFIT
+    why = f"{error.what}: {error.why}" if error.why else error.what
+    return Verdict(kind, why=why, hint=error.hint or "", code=error.code)
+
+
+def verdict_on(peer: Peer, release: Release, facts: HostFacts) -> Verdict:
+    """The verdict on one release, with a container made and removed as proof."""
+    held = candidate(release, facts) if same_platform(facts.platform, release.image.platform) else None
+    proof = prove(peer, held.id) if held else None
+    return judge(release, facts, proof, gpus_without_code(peer, release))
+
+
+def gpus_without_code(peer: Peer, release: Release) -> tuple[str, ...]:
+    """Compute capabilities of the host, by the inventory, for which the image has no code."""
+    if not release.archs:
+        return ()
+    return tuple(gpu for gpu in peer.host.gpu if not runs_on(release.archs, gpu))
+
+
+def prove(peer: Peer, image_id: str) -> Proof:
+    """Make a container from an image and remove it; it is never started."""
+    create = f"{peer.docker} create --pull never --network none --entrypoint /sistership-proof {quote(image_id)}"
+    script = f"""
+id=$({create} 2>&1) || {{ printf '%s\\n' "$id"; exit 1; }}
+{peer.docker} rm -f "$(printf '%s\\n' "$id" | tail -n 1)" >/dev/null
+"""
+    done = peer.transport.run(script, timeout=120)
+    return Proof(done.status == 0, done.text.strip())
+
+
+def exit_code(verdicts: Sequence[HostVerdict]) -> int:
+    """The exit code of a run over these verdicts."""
+    return worst([verdict.verdict.exit_code for verdict in verdicts])

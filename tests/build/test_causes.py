@@ -1,0 +1,37 @@
+"""Known causes of failed builds, told from logs."""
+
+from __future__ import annotations
+
+import pytest
+
+from sistership.build.causes import explain, last_words
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("/usr/bin/ld: libggml-cuda.so: undefined reference to `cuMemCreate'", "vmm: false"),
+        ("CMake Error: File tools/ui/loading.html does not exist", "ui: false"),
+        ("c++: fatal error: Killed signal terminated program cc1plus", "RAM"),
+        ("nvcc fatal   : Unsupported gpu architecture 'compute_120'", "archs"),
+        ("write /x: no space left on device", "prune"),
+        ("ERROR: failed to solve: dockerfile parse error: unknown flag: network", "Engine 23"),
+        ("ERROR: failed to solve: x: failed to resolve source metadata for x@sha256:1: not found", "base:"),
+        ("Err:1 Temporary failure resolving 'mirror.example'", "network"),
+        ("docker: unknown command: docker buildx", "docker-buildx"),
+    ],
+)
+def test_known_causes(log: str, words: str) -> None:
+    """Each failure that people meet is told with its cure."""
+    cause = explain(log)
+    assert cause is not None
+    assert words in cause.hint
+
+
+def test_unknown_failures_show_their_last_lines() -> None:
+    """Without a known cause the log's last lines are shown, without buildx's echo of the Dockerfile."""
+    log = "#9 1.2 error: expected ';'\n\n------\n > [build 3/4] RUN x:\n  12 | >>> RUN x\n--------------------\nERROR: exit 1"
+    assert explain(log) is None
+    assert "expected ';'" in last_words(log)
+    assert "12 |" not in last_words(log)
+    assert last_words("\n".join(f"line {n}" for n in range(100))).splitlines()[0] == "line 88"

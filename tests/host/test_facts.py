@@ -1,0 +1,106 @@
+"""What a probe's answer means."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sistership.errors import HostUnfitError
+from sistership.host.facts import familiar, no_engine, parse, parse_version, probe_script, store_of
+from sistership.host.transport import Completed
+
+CLASSIC = {"Driver": "overlay2", "DriverStatus": [["Backing Filesystem", "extfs"]], "ID": "AAAA"}
+CONTAINERD = {"Driver": "overlayfs", "DriverStatus": [["driver-type", "io.containerd.snapshotter.v1"]], "ID": "BBBB"}
+
+
+def answer(info: dict, version: str = "26.1.5", images: list[dict] | None = None) -> Completed:
+    """A probe's output."""
+    server = {"Version": version, "Os": "linux", "Arch": "amd64"}
+    lines = ["", "@@machine", "x86_64", "@@tools", "zstd", "gzip", "sha256sum"]
+    lines += ["@@stage", "/dev/vda 1000 500 500 50% /", "@@staged", "12 abc.zst", "7 def.zst.part"]
+    lines += ["@@version", json.dumps(server), "@@info", "WARNING: no swap", json.dumps(info)]
+    lines += ["@@disk", "/dev/vda 100 50 40 50% /var/lib/docker", "@@disk2", "/dev/vdb 100 50 30 50% /var"]
+    lines += ["@@images", *(json.dumps(image) for image in images or [])]
+    return Completed(0, "\n".join(lines).encode(), "")
+
+
+def test_everything_is_read() -> None:
+    """Version, store, platform, disk, staged files, tools and images come out typed."""
+    image = {
+        "Id": "sha256:" + "a" * 64,
+        "RepoTags": ["x:1"],
+        "RootFS": {"Layers": ["sha256:" + "b" * 64]},
+        "Os": "linux",
+        "Architecture": "arm64",
+        "Variant": "v8",
+        "Config": {"Env": ["A=1"]},
+        "Created": "2026-01-01T00:00:00Z",
+    }
+    facts = parse("h", answer(CLASSIC, images=[image]))
+    assert (facts.version, facts.store, facts.daemon, facts.platform) == ("26.1.5", "classic", "AAAA", "linux/amd64")
+    assert (facts.free, facts.stage_free) == (40 * 1024, 500 * 1024)
+    assert facts.staged == {"abc.zst": 12, "def.zst.part": 7}
+    assert facts.tools == {"zstd", "gzip", "sha256sum"}
+    held = facts.tagged("docker.io/library/x:1")
+    assert held is not None
+    assert (held.platform, held.diff_ids) == ("linux/arm64/v8", ("sha256:" + "b" * 64,))
+
+
+def test_store_is_told_by_driver_status_alone() -> None:
+    """The store is never guessed from the version; the containerd store's own disk is asked."""
+    assert store_of(CLASSIC) == "classic"
+    assert store_of(CONTAINERD) == "containerd"
+    assert store_of({"Driver": "overlayfs"}) == "classic"
+    assert parse("h", answer(CONTAINERD, version="29.1.0")).free == 30 * 1024
+
+
+@pytest.mark.parametrize(
+    ("version", "reads"), [("20.10.24+dfsg1", False), ("22.06.0", False), ("23.0.0", True), ("26.1.5+dfsg1", True)]
+)
+def test_zstd_since_23(version: str, reads: bool) -> None:
+    """Engines read tar+zstd layers since 23.0; Debian's version suffix does not confuse it."""
+    assert parse("h", answer(CLASSIC, version=version)).reads_zstd is reads
+
+
+def test_nonsense_version_counts_as_old() -> None:
+    """A version that cannot be read counts as the oldest: plain layers load everywhere."""
+    assert parse_version("dev") < parse_version("1.0")
+
+
+@pytest.mark.parametrize(
+    ("output", "words", "hint"),
+    [
+        ("sh: 1: docker: not found", "no docker command", "docker: /path"),
+        ("sudo: a password is required", "sudo asks for a password", "NOPASSWD"),
+        ("sudo: a terminal is required to read the password", "sudo asks for a password", "NOPASSWD"),
+        (
+            "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock",
+            "no right to use",
+            "docker group",
+        ),
+        ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock.", "does not answer", "systemctl start"),
+        ("", "does not answer", "systemctl start"),
+    ],
+)
+def test_missing_engine_is_explained(output: str, words: str, hint: str) -> None:
+    """Every way an engine fails to answer has its own sentence and cure (case C35 for sudo), and exit code 21."""
+    error = no_engine("gpu-b", output)
+    assert words in error.what
+    assert hint in str(error)
+    assert error.code == 21
+    with pytest.raises(HostUnfitError):
+        parse("gpu-b", Completed(0, f"\n@@version\n{output}\n".encode(), ""))
+
+
+def test_probe_asks_with_the_given_words() -> None:
+    """Engine words such as `sudo -n docker` are used for every question."""
+    script = probe_script("sudo -n docker")
+    assert script.count("sudo -n docker ") == 5
+
+
+def test_familiar_names() -> None:
+    """`docker.io/library/x:1` and `x:1` are one name, another registry's is not."""
+    assert familiar("docker.io/library/x:1") == familiar("x:1")
+    assert familiar("docker.io/u/x:1") == "u/x:1"
+    assert familiar("sistership.local/x:1") == "sistership.local/x:1"

@@ -1,0 +1,97 @@
+"""What a ship would do, decided from facts alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sistership.errors import HostUnfitError
+from sistership.host.facts import HeldImage, HostFacts
+from sistership.image.identity import Image, Layer
+from sistership.image.release import Release
+from sistership.ship.plan import Action, Encoding, encoding_for, plan_host
+from sistership.verify.verdict import Kind, Verdict
+
+
+def digest(letter: str) -> str:
+    """A digest of one letter repeated."""
+    return "sha256:" + letter * 64
+
+
+LAYERS = (
+    Layer(digest("1"), digest("a"), 100, 300, True, "base layer 1"),
+    Layer(digest("2"), digest("b"), 50, 200, False, "COPY lib"),
+    Layer(digest("2"), digest("b"), 50, 200, False, "COPY lib again"),
+)
+IMAGE = Image(digest("e"), "linux/amd64", digest("f"), digest("0"), LAYERS)
+RELEASE = Release("sample", "9" * 64, "sample:v1", IMAGE)
+MISSING = Verdict(Kind.MISSING)
+
+
+def facts(**changes: object) -> HostFacts:
+    """A roomy host with a current engine and nothing on it."""
+    host = HostFacts("26.1.5", "classic", "ID", "linux/amd64", 1 << 40, 1 << 40, {}, frozenset({"zstd", "gzip"}), ())
+    return replace(host, **changes)
+
+
+@pytest.mark.parametrize(
+    ("version", "tools", "encoding", "plain"),
+    [
+        ("26.1.5", {"zstd", "gzip"}, Encoding.ZSTD, False),
+        ("23.0.1", set(), Encoding.ZSTD, False),
+        ("20.10.24+dfsg1", {"zstd", "gzip"}, Encoding.ZSTD, True),
+        ("20.10.24+dfsg1", {"gzip"}, Encoding.GZIP, True),
+        ("20.10.24+dfsg1", set(), Encoding.PLAIN, True),
+    ],
+)
+def test_encoding_is_chosen_before_anything_is_sent(
+    version: str, tools: set[str], encoding: Encoding, plain: bool
+) -> None:
+    """The engine's own zstd, else the host's zstd, else gzip, else plain (case C51)."""
+    assert encoding_for(facts(version=version, tools=frozenset(tools))) == (encoding, plain)
+
+
+def test_missing_image_is_sent_once_per_layer() -> None:
+    """A layer that occurs twice in the image travels once."""
+    plan = plan_host("h", RELEASE, facts(), MISSING)
+    assert plan.action is Action.LOAD
+    assert [layer.file for layer in plan.layers] == ["a" * 64 + ".zst", "b" * 64 + ".zst"]
+    assert plan.send == 150
+
+
+def test_what_is_staged_is_not_sent_again() -> None:
+    """A finished file is not sent, an unfinished one from where it stopped."""
+    staged = {"a" * 64 + ".zst": 100, "b" * 64 + ".zst.part": 20}
+    plan = plan_host("h", RELEASE, facts(staged=staged), MISSING)
+    assert [(layer.state, layer.send) for layer in plan.layers] == [("staged", 0), ("send", 30)]
+
+
+def test_whole_image_means_nothing_to_do() -> None:
+    """Nothing is sent, loaded or tagged when the host verifies."""
+    plan = plan_host("h", RELEASE, facts(), Verdict(Kind.OK))
+    assert (plan.action, plan.send, plan.layers, plan.moves) == (Action.NOTHING, 0, (), None)
+
+
+def test_moved_tag_is_only_moved_back_and_the_other_kept() -> None:
+    """No bytes for a tag; what the tag points to now is kept under a rollback name (case C40)."""
+    other = HeldImage(digest("7"), ("sample:v1",), (), "linux/amd64", {}, "")
+    plan = plan_host("h", RELEASE, facts(images=(other,)), Verdict(Kind.TAG_MOVED))
+    assert (plan.action, plan.send) == (Action.TAG, 0)
+    assert plan.moves == (digest("7"), "sample:rollback-777777777777")
+    assert "keep 777777777777 as sample:rollback-777777777777" in plan.steps
+
+
+def test_small_disks_are_refused_before_anything_is_sent() -> None:
+    """Staging and the engine's own disk are both asked, with the figures."""
+    with pytest.raises(HostUnfitError, match="staging folder needs 64.0 MiB, 1000 B are free"):
+        plan_host("h", RELEASE, facts(stage_free=1000), MISSING)
+    with pytest.raises(HostUnfitError, match="the engine needs"):
+        plan_host("h", RELEASE, facts(free=1000), MISSING)
+
+
+def test_other_platform_is_refused() -> None:
+    """No plan for a host that cannot run the image, exit code 21."""
+    with pytest.raises(HostUnfitError, match="wrong platform") as caught:
+        plan_host("h", RELEASE, facts(), Verdict(Kind.WRONG_PLATFORM, why="the host is linux/arm64"))
+    assert caught.value.code == 21

@@ -1,0 +1,90 @@
+"""Scripts of the staging folder, run for real in a folder of this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sistership.errors import LockedError
+from sistership.host.inventory import Peer
+from sistership.host.local import Local
+from sistership.image.identity import Layer
+from sistership.matrix.model import Host
+from sistership.ship.plan import Encoding
+from sistership.ship.stage import HostLock, append_script, finish_script, skip
+
+
+@pytest.fixture
+def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Peer]:
+    """This machine with a staging folder of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "sistership" / "stage").mkdir(parents=True)
+    transport = Local("here")
+    yield Peer(Host("here", local=True), transport, "docker")
+    transport.close()
+
+
+def layer_of(data: bytes) -> Layer:
+    """A layer whose zstd blob is `data`."""
+    return Layer("sha256:" + "1" * 64, "sha256:" + hashlib.sha256(data).hexdigest(), len(data), 1, False, "")
+
+
+def test_bytes_are_appended_at_their_offset_and_named_when_whole(peer: Peer, tmp_path: Path) -> None:
+    """A cut transfer goes on where it stopped; the file gets its name only after its sum was checked."""
+    stage = tmp_path / "sistership" / "stage"
+    assert peer.transport.run(append_script("x.zst", 0), stdin=b"abc").status == 0
+    assert peer.transport.run(finish_script("x.zst", Encoding.ZSTD, layer_of(b"abcdef"))).status != 0
+    assert list(stage.iterdir()) == []
+    peer.transport.run(append_script("x.zst", 0), stdin=b"abc")
+    assert peer.transport.run(append_script("x.zst", 3), stdin=b"def").status == 0
+    assert peer.transport.run(finish_script("x.zst", Encoding.ZSTD, layer_of(b"abcdef"))).status == 0
+    assert [(path.name, path.read_bytes()) for path in stage.iterdir()] == [("x.zst", b"abcdef")]
+
+
+def test_wrong_offset_is_refused(peer: Peer, tmp_path: Path) -> None:
+    """Bytes are never appended at a place that has moved meanwhile."""
+    peer.transport.run(append_script("x.zst", 0), stdin=b"abc")
+    assert peer.transport.run(append_script("x.zst", 2), stdin=b"zzz").status == 9
+    assert (tmp_path / "sistership" / "stage" / "x.zst.part").read_bytes() == b"abc"
+
+
+@pytest.mark.parametrize("offset", [0, 1, 3, 4, 7, 8])
+def test_skip(offset: int) -> None:
+    """Skipping gives the rest, whatever the cuts."""
+    assert b"".join(skip(iter([b"abc", b"", b"defg", b"h"]), offset)) == b"abcdefgh"[offset:]
+
+
+@pytest.mark.parametrize("flock", [True, False])
+def test_one_ship_at_a_time(
+    peer: Peer, flock: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A second lock is refused with exit code 24 while the first is held, and granted afterwards; without flock too."""
+    if not flock:
+        tools = tmp_path / "bin"
+        tools.mkdir()
+        for tool in ("sh", "cat", "mkdir", "rmdir", "chmod"):
+            (tools / tool).symlink_to(f"/bin/{tool}")
+        monkeypatch.setenv("PATH", str(tools))
+        monkeypatch.setattr("sistership.host.transport.EXTRA_PATH", str(tools))
+    with HostLock(peer):
+        with pytest.raises(LockedError) as caught, HostLock(peer):
+            pass
+        assert caught.value.code == 24
+    with HostLock(peer):
+        pass
+
+
+def test_lock_goes_with_its_connection(peer: Peer) -> None:
+    """When the connection that holds the lock dies, the next ship gets it."""
+    first = Local("here")
+    lock = HostLock(Peer(peer.host, first, "docker"))
+    lock.__enter__()
+    threading.Timer(0.1, first.close).start()
+    lock._thread.join(10)  # noqa: SLF001 - the thread ends with the connection
+    assert not lock._thread.is_alive()  # noqa: SLF001
+    with HostLock(peer):
+        pass
