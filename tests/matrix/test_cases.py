@@ -17,6 +17,7 @@ Found = tuple[str, int, int, str, str | None]
 
 
 def expected(case: Path) -> list[Found]:
+    """What the last lines of a case say."""
     found: list[Found] = []
     for line in case.read_text().splitlines():
         if match := EXPECTATION.fullmatch(line):
@@ -28,6 +29,7 @@ def expected(case: Path) -> list[Found]:
 
 
 def told(kind: str, problem: Problem) -> Found:
+    """A problem in the form of `expected`."""
     return kind, problem.line, problem.column, problem.message, problem.hint
 
 

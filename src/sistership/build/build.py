@@ -128,7 +128,7 @@ def build_on(builder: Host, recipe: Recipe, store: Store, reporter: Reporter, *,
                 store=store,
             )
         remove_raw(peer, recipe)
-    store.record(recipe.key, image, recipe.created, f"{recipe.variant.image}:{recipe.variant.tag}")
+    store.record(recipe.key, image, recipe.created, name=f"{recipe.variant.image}:{recipe.variant.tag}")
     return image
 
 
@@ -153,7 +153,7 @@ def fetch(host: Host, release: Release, created: str, store: Store, reporter: Re
         except SistershipError as error:
             reporter.step(peer.name, f"cannot give it: {error.what}")
             return None
-    store.record(release.key, image, created, release.reference)
+    store.record(release.key, image, created, name=release.reference)
     return image
 
 

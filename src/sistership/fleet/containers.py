@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import tarfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import docker
 from docker.errors import APIError, DockerException, NotFound
@@ -30,7 +32,7 @@ from sistership.fleet.spec import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from docker.models.containers import Container
 
@@ -49,6 +51,12 @@ class File:
     mode: int = 0o644
 
 
+@functools.cache
+def _client() -> docker.DockerClient:
+    """One for the whole process: its connections stay open and may be used by all threads."""
+    return docker.from_env(timeout=120)
+
+
 def connect() -> docker.DockerClient:
     """The machine's own engine.
 
@@ -56,7 +64,7 @@ def connect() -> docker.DockerClient:
         HostUnfitError: no engine answers.
     """
     try:
-        client = docker.from_env(timeout=120)
+        client = _client()
         client.ping()
     except DockerException as error:
         raise HostUnfitError(
@@ -66,6 +74,36 @@ def connect() -> docker.DockerClient:
             hint="scripts/setup, or start dockerd; your user needs access to its socket",
         ) from error
     return client
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn an engine's refusal into an error of ours."""
+    try:
+        yield
+    except DockerException as error:
+        raise HostUnfitError(
+            "this machine's Docker Engine refused a step",
+            where="practice fleet",
+            why=str(getattr(error, "explanation", None) or error).splitlines()[0],
+            hint="fleet.down, then fleet.up",
+        ) from error
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command in a host gave: exit code (124 when it took too long), standard output, standard error."""
+
+    code: int
+    out: str
+    errors: str
+
+
+def run(container: Container, argv: Sequence[str], seconds: int) -> Done:
+    """Run `argv` as root inside a running host, for at most `seconds`."""
+    done = container.exec_run(["timeout", "-k", "2", str(seconds), *argv], demux=True)
+    out, errors = cast("tuple[bytes | None, bytes | None]", done.output)
+    return Done(done.exit_code or 0, (out or b"").decode(errors="replace"), (errors or b"").decode(errors="replace"))
 
 
 def files_of(spec: HostSpec, state: State) -> tuple[File, ...]:
@@ -236,4 +274,4 @@ def give_nameservers(container: Container, text: str) -> None:
     """Let the running host, and the containers it runs, resolve names; kept for its next start."""
     if text:
         container.put_archive("/", archive((File("/etc/practice/resolv.conf", text),)))
-        container.exec_run(["sh", "-c", "cat /etc/practice/resolv.conf > /etc/resolv.conf"])
+        run(container, ["sh", "-c", "cat /etc/practice/resolv.conf > /etc/resolv.conf"], 10)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from docker.models.containers import Container
 
 #: Seconds that something done inside a host may take when the caller names no limit.
 PATIENCE = 60
@@ -31,17 +30,13 @@ def run(host: str, argv: Sequence[str], *, seconds: int = PATIENCE) -> str:
     Raises:
         HostUnfitError: the host is missing or off, or the command failed or took longer than `seconds`.
     """
-    return _inside(lifecycle.container_of(host), host, argv, seconds)
-
-
-def _inside(container: Container, host: str, argv: Sequence[str], seconds: int) -> str:
+    container = lifecycle.container_of(host)
     if container.status != "running":
         raise HostUnfitError(f"practice host is {container.status}", where=host, hint="fleet.up")
-    done = container.exec_run(["timeout", "-k", "2", str(seconds), *argv], demux=True)
-    out, errors = (part.decode(errors="replace") if part else "" for part in done.output)
-    if done.exit_code != 0:
-        raise HostUnfitError(f"{argv[0]} ended with {done.exit_code}", where=host, why=tail(errors or out))
-    return out
+    done = containers.run(container, argv, seconds)
+    if done.code != 0:
+        raise HostUnfitError(f"{argv[0]} ended with {done.code}", where=host, why=tail(done.errors or done.out))
+    return done.out
 
 
 def _until(what: str, host: str, seconds: float, true: Callable[[], bool]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from docker.errors import APIError, DockerException, NotFound
+from docker.errors import APIError, NotFound
 
 from sistership.errors import HostUnfitError, UsageError
 from sistership.fleet import bases, containers, keys, roots, samplerepo
@@ -17,7 +17,7 @@ from sistership.fleet.lock import held
 from sistership.fleet.paths import ProjectFiles, State, project_files, state
 from sistership.fleet.process import Reporter, together
 from sistership.fleet.spec import BASES, HOSTS, NETWORK, REPOSITORY, SPEC_LABEL, HostSpec
-from sistership.fleet.waiting import Engine, engine, until_ready
+from sistership.fleet.waiting import MENDING, PATIENCE, Engine, engine, until_ready
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -85,7 +85,7 @@ def up(project: Path, *, hosts: Collection[str] | None = None, report: Reporter 
     if not keys.paths_are_safe(files.root):
         raise UsageError("ssh cannot read files below this folder's name", where=str(project), hint='no % " $ in it')
     client = containers.connect()
-    with held(home.lock, report):
+    with held(home.lock, report), containers.explained():
         if commit := samplerepo.make(files.sample):
             report(f"sample: {files.sample} at {commit[:12]}")
         _materials(client, wanted, home, report)
@@ -106,42 +106,81 @@ def _materials(client: docker.DockerClient, wanted: tuple[HostSpec, ...], home: 
     together(jobs, at_once=2, stop=stop)
 
 
+@dataclass(frozen=True)
+class _Raising:
+    """One `up` under way: what its steps share."""
+
+    client: docker.DockerClient
+    home: State
+    files: ProjectFiles
+    report: Reporter
+    stop: threading.Event
+    addresses: threading.Lock
+
+    def write_ssh_files(self) -> None:
+        """Addresses are looked up and written by one thread at a time, so that the last writer knows them all."""
+        with self.addresses:
+            write_ssh_files(self.files, self.home, containers.all_of_fleet(self.client))
+
+    def started(self, spec: HostSpec, resolv: str) -> bool:
+        """Have the host's container running, as its specification says; True when it ran already."""
+        files = containers.files_of(spec, self.home)
+        container = containers.find(self.client, spec.container)
+        if container and not _usable(container, containers.spec_key(spec, files, self.home)):
+            self.report(f"{spec.name}: making it anew")
+            containers.remove(container)
+            container = None
+        if container is None:
+            self.report(f"{spec.name}: making the container")
+            container = containers.create(self.client, spec, self.home, files)
+        if ran := container.status == "running":
+            containers.give_nameservers(container, resolv)
+            return ran
+        container.start()
+        container.reload()
+        containers.give_nameservers(container, resolv)
+        return ran
+
+    def ready(self, spec: HostSpec, *, ran: bool) -> HostState:
+        """Wait for the host; one that ran already but does not answer is restarted once.
+
+        A practised fault that was never mended is gone after a restart.
+        """
+        container = self.client.containers.get(spec.container)
+        try:
+            found = until_ready(spec, container, self.files, self.stop, MENDING if ran else PATIENCE)
+        except HostUnfitError as error:
+            if not ran:
+                raise
+            self.report(f"{spec.name}: restarting it ({error.what})")
+            container.restart(timeout=8)
+            container.reload()
+            containers.give_nameservers(container, containers.nameservers())
+            self.write_ssh_files()
+            found = until_ready(spec, container, self.files, self.stop)
+        done = HostState(spec.name, "running", containers.address(container), found, spec.why)
+        self.report(str(done))
+        return done
+
+
 def _hosts_up(
     client: docker.DockerClient, wanted: tuple[HostSpec, ...], home: State, files: ProjectFiles, report: Reporter
 ) -> tuple[HostState, ...]:
-    stop = threading.Event()
+    under_way = _Raising(client, home, files, report, threading.Event(), threading.Lock())
     resolv = containers.nameservers()
-    together(
-        [partial(_running, client, spec, home, resolv, report) for spec in wanted], at_once=len(wanted) or 1, stop=stop
-    )
-    running = containers.all_of_fleet(client)
-    write_ssh_files(files, home, running)
+    ran: dict[str, bool] = {}
     states: dict[str, HostState] = {}
 
-    def ready(spec: HostSpec) -> None:
-        container = running[spec.name]
-        found = until_ready(spec, container, files, stop)
-        states[spec.name] = HostState(spec.name, "running", containers.address(container), found, spec.why)
-        report(str(states[spec.name]))
+    def start(spec: HostSpec) -> None:
+        ran[spec.name] = under_way.started(spec, resolv)
 
-    together([partial(ready, spec) for spec in wanted], at_once=len(wanted) or 1, stop=stop)
+    def wait(spec: HostSpec) -> None:
+        states[spec.name] = under_way.ready(spec, ran=ran[spec.name])
+
+    together([partial(start, spec) for spec in wanted], at_once=len(wanted) or 1, stop=under_way.stop)
+    under_way.write_ssh_files()
+    together([partial(wait, spec) for spec in wanted], at_once=len(wanted) or 1, stop=under_way.stop)
     return tuple(states[spec.name] for spec in wanted)
-
-
-def _running(client: docker.DockerClient, spec: HostSpec, home: State, resolv: str, report: Reporter) -> None:
-    """Have the host's container started, as its specification says."""
-    files = containers.files_of(spec, home)
-    container = containers.find(client, spec.container)
-    if container and not _usable(container, containers.spec_key(spec, files, home)):
-        report(f"{spec.name}: making it anew")
-        containers.remove(container)
-        container = None
-    if container is None:
-        report(f"{spec.name}: making the container")
-        container = containers.create(client, spec, home, files)
-    if container.status != "running":
-        container.start()
-    containers.give_nameservers(container, resolv)
 
 
 def _usable(container: Container, spec_key: str) -> bool:
@@ -160,9 +199,9 @@ def write_ssh_files(files: ProjectFiles, home: State, found: dict[str, Container
 
 
 def _engine_of(container: Container) -> Engine | None:
-    done = container.exec_run(["timeout", "5", "docker", "info", "--format", "{{json .}}"], stderr=False)
+    done = containers.run(container, ["docker", "info", "--format", "{{json .}}"], 5)
     try:
-        info = json.loads(bytes(done.output))
+        info = json.loads(done.out)
     except ValueError:
         return None
     return None if info.get("ServerErrors") else engine(info)
@@ -174,8 +213,6 @@ def status() -> tuple[HostState, ...]:
     Raises:
         HostUnfitError: no engine answers on this machine.
     """
-    client = containers.connect()
-    found = containers.all_of_fleet(client)
 
     def look(spec: HostSpec) -> HostState:
         container = found.get(spec.name)
@@ -184,7 +221,9 @@ def status() -> tuple[HostState, ...]:
         answers = _engine_of(container) if container.status == "running" else None
         return HostState(spec.name, container.status, containers.address(container), answers, spec.why)
 
-    return tuple(look(spec) for spec in HOSTS.values())
+    with containers.explained():
+        found = containers.all_of_fleet(containers.connect())
+        return tuple(look(spec) for spec in HOSTS.values())
 
 
 def down(*, purge: bool = False, report: Reporter = _silent) -> None:
@@ -194,7 +233,7 @@ def down(*, purge: bool = False, report: Reporter = _silent) -> None:
     """
     client = containers.connect()
     home = state()
-    with held(home.lock, report):
+    with held(home.lock, report), containers.explained():
         found = containers.all_of_fleet(client)
         stop = threading.Event()
         together([partial(_gone, name, found[name], report) for name in sorted(found)], at_once=8, stop=stop)
@@ -236,10 +275,8 @@ def container_of(name: str) -> Container:
     Raises:
         HostUnfitError: it does not exist.
     """
-    try:
+    with containers.explained():
         found = containers.find(containers.connect(), HOSTS[name].container)
-    except DockerException as error:
-        raise HostUnfitError(str(error), where=name) from error
     if found is None:
         raise HostUnfitError("practice host is missing", where=name, hint="fleet.up")
     return found

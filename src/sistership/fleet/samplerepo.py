@@ -18,6 +18,7 @@ CONTENT = Path(__file__).with_name("sample")
 _WHO = "sistership <sample@sistership.invalid>"
 _FIRST = 1_767_225_600
 _DAY = 86_400
+_NOT_CONTENT = frozenset({"__pycache__", "build", ".git"})
 _NEXT = "refs/sample/next"
 
 
@@ -26,7 +27,7 @@ def content(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts and path.name != ".gitkeep"
+        if path.is_file() and not _NOT_CONTENT & set(path.relative_to(folder).parts)
     }
 
 

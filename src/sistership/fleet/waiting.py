@@ -23,9 +23,14 @@ if TYPE_CHECKING:
 
 #: Seconds from the start of its container until a host must work.
 PATIENCE = 90.0
+#: Seconds in which a host that has been running for long must answer, even with a build keeping its processors busy.
+MENDING = 30.0
 
 _INFO = "docker info --format '{{json .}}'"
-_REGISTRY = f"exec 3<>/dev/tcp/127.0.0.1/{REGISTRY_PORT} && printf 'GET /v2/ HTTP/1.0\\r\\n\\r\\n' >&3 && head -n 1 <&3 | grep -q 200"
+_REGISTRY = (
+    f"exec 3<>/dev/tcp/127.0.0.1/{REGISTRY_PORT} && printf 'GET /v2/ HTTP/1.0\\r\\n\\r\\n' >&3 "
+    "&& head -n 1 <&3 | grep -q 200"
+)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,9 @@ def parse_arch(token: str) -> Arch:
         raise ArchError(f'arch "{token}" is not how CMake names it', f"write {meant}")
     match = _TOKEN.fullmatch(token)
     if match is None or match["letter"] not in {"", "a", "f"} or match["kind"] not in {None, "real", "virtual"}:
-        raise ArchError(f'arch "{token}" has an unknown form', "write for example 89, 120a, 120f, 89-real or 75-virtual")
+        raise ArchError(
+            f'arch "{token}" has an unknown form', "write for example 89, 120a, 120f, 89-real or 75-virtual"
+        )
     number = int(match["number"])
     if match["number"] != str(number):
         raise ArchError(f'arch "{token}" begins with a zero', f"write {str(number) + token[len(match['number']) :]}")

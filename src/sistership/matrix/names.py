@@ -141,8 +141,8 @@ def check_platform(text: str) -> None:
         TextError: another form or an unknown architecture.
     """
     system, _, rest = text.partition("/")
-    arch, _, variant = rest.partition("/")
-    if system == "linux" and arch in _ARCHITECTURES and re.fullmatch(r"(v[0-9]+)?", variant):
+    arch, slash, variant = rest.partition("/")
+    if system == "linux" and arch in _ARCHITECTURES and re.fullmatch(r"v[0-9]+" if slash else "", variant):
         return
     bare = rest or system
     meant = _OTHER_NAMES.get(bare, bare if bare in _ARCHITECTURES else None)

@@ -41,7 +41,7 @@ def subject(path: Path) -> str:
 def inside(path: Path) -> str:
     """The keys below the row, dotted: `cuda.archs[0]`; "" for the row itself."""
     if len(path) < 2:  # noqa: PLR2004 - a section or a key of the top level
-        return ".".join(map(str, path))
+        return "" if path == ("defaults",) else ".".join(map(str, path))
     parts = path[2:] if path[0] in _SINGULAR else path[1:] if path[0] == "defaults" else path
     text = "members" if path[0] == "groups" else ""
     for part in parts:

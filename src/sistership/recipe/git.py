@@ -6,7 +6,7 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Self
 
 from sistership.errors import SourceError
 
@@ -100,8 +100,7 @@ def git(
             argv(args, repo=repo),
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             env=environment(env),
             pass_fds=tuple(keep_open),
             check=False,
@@ -150,7 +149,7 @@ class Objects:
         data = answer.read(int(header[2]) + 1)
         return data[:-1]
 
-    def __enter__(self) -> Objects:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

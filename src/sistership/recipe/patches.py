@@ -1,6 +1,7 @@
 """A fork's commit with its patches, as a git tree whose hash is the patched source's identity.
 
-Patches go into a temporary index with `git apply --cached` and come out with `git write-tree`, so a user can repeat it by hand.
+Patches go into a temporary index with `git apply --cached` and come out with `git write-tree`:
+a user can repeat it by hand.
 `git apply` has no fuzz, yet it accepts any offset, so each hunk's place is proven first (see `place`)
 and what git made is compared with what was proven.
 

@@ -1,4 +1,4 @@
-"""Where a hunk belongs. Stricter than git, which takes any offset that fits and once put a hunk into the wrong function.
+"""Where a hunk belongs. Stricter than git, which takes any offset and once put a hunk into the wrong function.
 
 A hunk fits where its header says. Elsewhere it fits only if its pre-image is found once in the whole file
 and what it would make is found nowhere: otherwise two places look alike and nobody can know which one was meant.
@@ -82,9 +82,7 @@ def patched(diff: FileDiff, old: bytes | None) -> bytes | Misfit:
     return b"".join(whole)
 
 
-def apply(
-    diffs: tuple[FileDiff, ...], read: Callable[[bytes], bytes | None]
-) -> Mapping[bytes, bytes | None] | Misfit:
+def apply(diffs: tuple[FileDiff, ...], read: Callable[[bytes], bytes | None]) -> Mapping[bytes, bytes | None] | Misfit:
     """All files a patch touches, with their bytes afterwards (None: gone), or the first thing that has no place.
 
     Args:
@@ -116,9 +114,11 @@ def _file_contained(diff: FileDiff, read: Callable[[bytes], bytes | None]) -> bo
     if diff.new is None:
         return diff.old is not None and read(diff.old) is None
     now = read(diff.new)
-    if now is None or (diff.old not in {None, diff.new} and diff.old is not None and read(diff.old) is not None):
+    if now is None:
         return False
     whole = lines(now)
     if diff.old is None:
         return whole == tuple(row for hunk in diff.hunks for row in hunk.after)
+    if diff.old != diff.new and read(diff.old) is not None:
+        return False
     return all(places(hunk.after, whole) and not places(hunk.before, whole) for hunk in diff.hunks)

@@ -1,12 +1,13 @@
 """Where a fork's commits come from: a bare cache per source, filled by exact fetches, never by a branch clone.
 
-    <cache>/git/<hash of the address>/source.git    the commits that are built, each fetched by its 40 hex digits at depth 1
-                                      history.git   every commit without its trees, for the build number and short hashes
-                                      numbers/      build number of each commit that was counted
-                                      lock          held while any of them changes
+    <cache>/git/<hash of the address>/
+        source.git    the commits that are built, each fetched by its 40 hex digits at depth 1
+        history.git   every commit without its trees, for the build number and short hashes
+        numbers/      the build number of each commit that was counted
+        lock          held while any of them changes
 
-A build number counts the commit's whole history (`git rev-list --count`), as llama.cpp does; a shallow clone would say 1
-(ggml-org/llama.cpp#23242), so the two repositories are kept apart.
+A build number counts the commit's whole history (`git rev-list --count`), as llama.cpp does; a shallow clone
+would say 1 (ggml-org/llama.cpp#23242), so the two repositories are kept apart.
 """
 
 from __future__ import annotations
@@ -166,8 +167,9 @@ def explained(origin: Origin, ref: str) -> Iterator[None]:
             f"{ref} of fork {origin.fork} cannot be fetched" if known else f"fork {origin.fork} has no commit {ref}",
             where=origin.address,
             why=error.reason,
-            hint="check the address and the network, or use a local clone: --source "
-            f"{origin.fork}=DIR" if known else "check `commit:` of the variant and `git:` of the fork",
+            hint=f"check the address and the network, or use a local clone: --source {origin.fork}=DIR"
+            if known
+            else "check `commit:` of the variant and `git:` of the fork",
         ) from error
 
 

@@ -11,6 +11,7 @@ from sistership.image.release import Release, short
 from sistership.report.events import mebibytes
 from sistership.report.table import coloured, render, terminal_width
 from sistership.ship.plan import HostPlan
+from sistership.ship.ship import Shipped
 from sistership.verify.hosts import HostVerdict
 from sistership.verify.verdict import Kind, expected_ids
 
@@ -123,3 +124,18 @@ def plan_json(release: Release, host: str, plan: HostPlan | SistershipError) -> 
         ],
         "exit": 0,
     }
+
+
+def shipped_table(results: Sequence[Shipped]) -> str:
+    """One row per host and release after a ship."""
+    rows, colours = [], []
+    for each in results:
+        why = each.verdict.why
+        hint = (each.error.hint if each.error else None) or each.verdict.hint
+        if hint:
+            why = f"{why}; next: {hint.replace('HOST', each.host)}"
+        verdict = "failed" if each.error and each.verdict.kind is Kind.UNKNOWN else str(each.verdict.kind)
+        rows.append((each.host, each.release.reference, mebibytes(each.sent), verdict, why))
+        colours.append("good" if each.code == 0 else "bad")
+    header = ("HOST", "IMAGE", "SENT", "VERDICT", "WHY")
+    return render(header, rows, width=terminal_width(), colour={3: colours} if coloured(sys.stdout) else None)

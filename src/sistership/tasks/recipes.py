@@ -1,0 +1,92 @@
+"""What will be built: `lock` and `render`."""
+
+from __future__ import annotations
+
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke import Context
+
+from sistership.errors import UsageError
+from sistership.tasks.verb import say, verb
+
+if TYPE_CHECKING:
+    from sistership.recipe.recipe import Recipe
+
+
+@verb
+def lock(
+    c: Context,
+    *,
+    variant: str | None = None,
+    matrix: str | None = None,
+    source: list[str] | None = None,
+    upgrade: bool = False,
+    locked: bool = False,
+    quiet: bool = False,
+    verbose: bool = False,
+) -> None:
+    """Resolve commits, patches and bases into buildmatrix.lock.json; every patch is tried."""
+    del c
+    from sistership.tasks.session import Session  # noqa: PLC0415 - keeps --list and --help quick
+
+    session = Session.open(matrix, source=source or (), quiet=quiet, verbose=verbose)
+    chosen = session.variants(variant)
+    session.resolve(chosen, upgrade=upgrade, locked=locked)
+    for each in chosen:
+        found = session.lock.variants[each.name]
+        say(f"{each.name}: {found.commit[:12]} b{found.number}, tree {found.tree[:12]}, {len(found.patches)} patches")
+
+
+@verb
+def render(
+    c: Context,
+    *,
+    variant: str | None = None,
+    matrix: str | None = None,
+    output: str | None = None,
+    source: list[str] | None = None,
+) -> None:
+    """Print Dockerfiles, or write them with their build contexts; needs no lock and no network to print."""
+    del c
+    from sistership.recipe.recipe import recipe_of  # noqa: PLC0415 - keeps --list and --help quick
+    from sistership.recipe.render import dockerfile  # noqa: PLC0415
+    from sistership.tasks.session import Session  # noqa: PLC0415
+
+    session = Session.open(matrix, source=source or (), quiet=output is None)
+    chosen = session.variants(variant)
+    if output is not None:
+        session.resolve(chosen)
+        for recipe in session.recipes(chosen, with_source=True):
+            folder = Path(output) / recipe.variant.name
+            write_folder(recipe, folder)
+            say(f"{folder}/Dockerfile")
+        return
+    for each in chosen:
+        locked = session.lock.variants.get(each.name)
+        for platform in each.platforms:
+            if locked is not None and session.stale(each) is None:
+                text = recipe_of(session.matrix, each, platform, locked).dockerfile
+            else:
+                text = dockerfile(session.matrix, each, platform, None)
+            say(text.rstrip("\n"))
+
+
+def write_folder(recipe: Recipe, folder: Path) -> None:
+    """The Dockerfile and its context as a folder that plain `docker build` takes.
+
+    Raises:
+        UsageError: the folder exists and is not empty; nothing is ever written over.
+    """
+    from sistership.recipe.context import write_context  # noqa: PLC0415 - keeps --list and --help quick
+
+    if folder.is_dir() and any(folder.iterdir()):
+        raise UsageError(f"{folder} is not empty", hint="choose another --output, or empty it")
+    assert recipe.repo is not None, "the recipe was made with its source"
+    with tempfile.TemporaryFile() as context:
+        write_context(recipe, recipe.repo, context)
+        context.seek(0)
+        with tarfile.open(fileobj=context) as tar:
+            tar.extractall(folder, filter="data")

@@ -1,0 +1,414 @@
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sistership import resources
+from sistership.errors import MatrixError
+from sistership.matrix.model import Base, Cuda, Fork, Options, PatchRef
+from sistership.recipe import render
+from sistership.recipe.flags import flags
+from sistership.recipe.patches import LockedPatch
+
+GOLDEN = Path(__file__).parent / "golden"
+#: The real bases, pinned as several public projects pin them.
+BASES = {
+    "build": "nvidia/cuda:12.8.1-devel-ubuntu24.04"
+    "@sha256:520292dbb4f755fd360766059e62956e9379485d9e073bbd2f6e3c20c270ed66",
+    "runtime": "nvidia/cuda:12.8.1-runtime-ubuntu24.04"
+    "@sha256:ebef3c171eeef0298e4eb2e4be843105edf3b8b0ac45e0b43acee358e8046867",
+}
+DEBIAN = {"build": f"debian:bookworm@sha256:{'b' * 64}", "runtime": f"debian:bookworm-slim@sha256:{'d' * 64}"}
+PRACTICE = {
+    "build": f"registry.practice:5000/practice/build:bookworm@sha256:{'b' * 64}",
+    "runtime": f"registry.practice:5000/practice/runtime:bookworm@sha256:{'d' * 64}",
+}
+PATCH = "rpc-zero-byte-tensor.patch"
+UPSTREAM = "84e908c625fb60992b4cdef8180fb12fa9b4c4bf"
+TURBOQUANT = "30d6881eb97be0844b77ff7bc93175e15972d689"
+FORKS = {
+    "upstream": Fork("upstream", "https://github.com/ggml-org/llama.cpp"),
+    "turboquant": Fork("turboquant", "https://github.com/TheTom/llama-cpp-turboquant"),
+    "sample": Fork("sample", "/somewhere/sample.git"),
+}
+PACKAGES = ("build-essential", "ca-certificates", "ccache", "cmake", "ninja-build")
+
+
+def _golden(make, name):
+    """The variant, its resolution and its fork behind a golden file."""
+    common = {"name": name, "packages": PACKAGES, "patches": (PatchRef(PATCH, "why"),)}
+    patches = (LockedPatch(PATCH, "c" * 64),)
+    if name == "turboquant":
+        row = make.variant(
+            fork=name, commit=TURBOQUANT, image="llamacpp-turboquant", tag="tqp-v0.3.0", **common
+        )
+        return row, make.locked(commit=TURBOQUANT, bases=BASES, patches=patches), FORKS[name]
+    if name == "upstream":
+        row = make.variant(fork=name, commit=UPSTREAM, image="llamacpp-rpc", tag="84e908c6", **common)
+        return row, make.locked(commit=UPSTREAM, number=10123, bases=BASES, patches=patches), FORKS[name]
+    if name == "upstream-cpu":
+        row = make.cpu(fork="upstream", commit=UPSTREAM, image="llamacpp-rpc-cpu", tag="84e908c6", **common)
+        locked = make.locked(commit=UPSTREAM, number=10123, bases=DEBIAN, patches=patches)
+        return row, locked, FORKS["upstream"]
+    row = make.cpu(fork="sample", commit="main", image="llamacpp-sample", tag="practice", name="sample", packages=())
+    return row, make.locked(number=9, bases=PRACTICE), FORKS["sample"]
+
+
+NAMES = ("turboquant", "upstream", "upstream-cpu", "sample")
+
+
+def text(row, locked=None, *, fork=None, platform="linux/amd64", template=None, key="f" * 64):
+    """The rendered file of a row, from the template in the repository."""
+    return render.render(
+        row,
+        platform,
+        locked,
+        fork=fork or Fork("fork", "https://git.example/fork"),
+        template=template or render.template(Path("/nowhere"), row),
+        key=key if locked else "",
+    )
+
+
+def configure(dockerfile: str) -> str:
+    """The RUN instruction that calls cmake, without RUN and its own flags."""
+    joined = dockerfile.replace("\\\n", " ")
+    line = next(line for line in joined.splitlines() if line.startswith("RUN") and "cmake -S" in line)
+    return re.sub(r"^RUN( --\S+)*", "", line)
+
+
+def argv(dockerfile: str) -> list[str]:
+    """What cmake gets, found out by a real shell."""
+    script = configure(dockerfile).replace("cmake ", "printf '%s\\n' ", 1)
+    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_golden(make, name):
+    """A variant renders to exactly the file that was reviewed; UPDATE_GOLDEN=1 writes it anew."""
+    row, locked, fork = _golden(make, name)
+    made = text(row, locked, fork=fork)
+    path = GOLDEN / f"{name}.Dockerfile"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(made)
+    kept = path.read_text()
+    assert made == kept, "\n".join(difflib.unified_diff(kept.splitlines(), made.splitlines(), "golden", "made"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hadolint(name):
+    """Every golden file is clean under hadolint, the shell in it included."""
+    hadolint = Path(sys.executable).with_name("hadolint")
+    if not hadolint.exists():
+        pytest.skip("hadolint is not installed")
+    done = subprocess.run([hadolint, "--no-color", GOLDEN / f"{name}.Dockerfile"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_semicolon_list_is_one_word(make):
+    """The arch list reaches cmake as one argument, once (GeiserX/whisper-subs#69)."""
+    given = argv(text(make.variant(), make.locked()))
+    assert [flag for flag in given if "ARCHITECTURES" in flag] == ["-DCMAKE_CUDA_ARCHITECTURES=89;120"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_flag_once(make, name):
+    """No flag is given twice, and each survives the shell as the recipe means it."""
+    row, locked, fork = _golden(make, name)
+    given = [arg for arg in argv(text(row, locked, fork=fork)) if arg.startswith("-D")]
+    meant = flags(row, "linux/amd64", number=str(locked.number), commit=locked.commit)
+    assert given == [f"-D{flag.name}={flag.value}" for flag in meant]
+    names = [arg.partition("=")[0] for arg in given]
+    assert len(names) == len(set(names))
+    assert not [name for name in names if ":" in name]
+
+
+@pytest.mark.parametrize("name", ["turboquant", "upstream"])
+def test_flags_of_the_real_rows(make, name):
+    """The flags with which these builds are known to work, and those that keep the build honest."""
+    row, locked, fork = _golden(make, name)
+    given = set(argv(text(row, locked, fork=fork)))
+    assert given >= {
+        "-DCMAKE_BUILD_TYPE=Release",
+        "-DGGML_CUDA=ON",
+        "-DGGML_RPC=ON",
+        "-DGGML_NATIVE=OFF",
+        "-DGGML_CUDA_NO_VMM=ON",
+        "-DCMAKE_CUDA_ARCHITECTURES=89;120",
+        "-DLLAMA_BUILD_TESTS=OFF",
+        "-DLLAMA_BUILD_EXAMPLES=OFF",
+        "-DLLAMA_BUILD_TOOLS=ON",
+        "-DLLAMA_BUILD_SERVER=ON",
+        "-DLLAMA_BUILD_UI=OFF",
+        "-DLLAMA_BUILD_WEBUI=OFF",
+        "-DLLAMA_USE_PREBUILT_UI=OFF",
+        "-DGGML_CUDA_NCCL=OFF",
+        "-DGGML_RPC_RDMA=OFF",
+        "-DLLAMA_CURL=OFF",
+        "-DLLAMA_OPENSSL=OFF",
+        f"-DLLAMA_BUILD_NUMBER={locked.number}",
+        f"-DLLAMA_BUILD_COMMIT={locked.commit}",
+        "-DGGML_AVX2=ON",
+        "-DGGML_AVX512=OFF",
+    }
+
+
+def test_no_vmm_unless_asked_for(make):
+    """VMM is off once by default; only the option turns it on, and its stub stays in the build stage (#23357)."""
+    plain = text(make.variant(), make.locked())
+    assert plain.count("GGML_CUDA_NO_VMM=ON") == 1
+    assert "/stubs/libcuda.so.1" not in plain
+    wanted = text(make.variant(options=Options(vmm=True)), make.locked())
+    assert "NO_VMM" not in wanted
+    assert "-Wl,-rpath-link,/stubs" in wanted
+    final = wanted[wanted.rindex("\nFROM ") :]
+    assert "stubs" not in final
+    assert "libcuda" not in final
+
+
+@pytest.mark.parametrize("repeated", [{}, {"LLAMA_BUILD_UI": "OFF"}, {"LLAMA_USE_PREBUILT_UI": "OFF"}])
+def test_ui_flags_once_after_merging(make, repeated):
+    """Both UI flags are there once, also when the user repeats them (TheTom/llama-cpp-turboquant#235)."""
+    given = argv(text(make.variant(cmake=repeated), make.locked()))
+    assert given.count("-DLLAMA_BUILD_UI=OFF") == 1
+    assert given.count("-DLLAMA_USE_PREBUILT_UI=OFF") == 1
+
+
+def test_users_flag(make):
+    """A flag of the user's is given once, wins over a guard, and must be known to the source when it is none of ours."""
+    row = make.variant(cmake={"GGML_CUDA_FA_ALL_QUANTS": "ON", "GGML_CUDA_NCCL": "ON", "X": "a b;$c'd"})
+    made = text(row, make.locked())
+    given = argv(made)
+    assert [arg for arg in given if "NCCL" in arg] == ["-DGGML_CUDA_NCCL=ON"]
+    assert given.count("-DGGML_CUDA_FA_ALL_QUANTS=ON") == 1
+    assert "-DX=a b;$c'd" in given
+    guards = made[made.index("check-flags.sh") :].split("RUN", 1)[0].split()
+    assert "GGML_CUDA_NCCL" in guards
+    assert "GGML_CUDA_FA_ALL_QUANTS" not in guards
+    assert "GGML_CUDA" not in guards
+
+
+def test_control_character_is_refused(make):
+    """A line break in a flag would begin another instruction."""
+    with pytest.raises(MatrixError, match="control character"):
+        text(make.variant(cmake={"X": "a\nRUN b"}), make.locked())
+
+
+@pytest.mark.parametrize(
+    ("platform", "cpu", "present", "absent"),
+    [
+        ("linux/amd64", "x86-64-v3", "-DGGML_FMA=ON", "-DGGML_AVX512=ON"),
+        ("linux/amd64", "x86-64-v4", "-DGGML_AVX512=ON", "-DGGML_AVX512_BF16=ON"),
+        ("linux/amd64", "x86-64-v2", "-DGGML_SSE42=ON", "-DGGML_AVX=ON"),
+        ("linux/amd64", "x86-64", "-DGGML_SSE42=OFF", "-DGGML_SSE42=ON"),
+        ("linux/arm64", "x86-64-v3", "-DGGML_CPU_ARM_ARCH=armv8-a", "-DGGML_AVX2=ON"),
+        ("linux/arm64", "armv8.2-a", "-DGGML_CPU_ARM_ARCH=armv8.2-a", "-DGGML_AVX=OFF"),
+    ],
+)
+def test_cpu_baseline(make, platform, cpu, present, absent):
+    """Each instruction set is named, so the environment of cmake cannot switch it."""
+    given = argv(text(make.cpu(options=Options(cpu=cpu)), make.locked(), platform=platform))
+    assert present in given
+    assert absent not in given
+
+
+def test_native_names_no_instruction_set(make):
+    """With `native` the machine that builds decides."""
+    given = argv(text(make.cpu(options=Options(native=True)), make.locked()))
+    assert "-DGGML_NATIVE=ON" in given
+    assert not [arg for arg in given if "AVX" in arg]
+
+
+def test_no_rpc_no_worker(make):
+    """Without the RPC backend nothing looks for a worker."""
+    made = text(make.variant(options=Options(rpc=False)), make.locked())
+    assert "rpc-server" not in made
+    assert "/runtime cuda - " in made
+
+
+@pytest.mark.parametrize("archs", [("89",), ("75-virtual", "89-real", "120f"), ("89", "121a")])
+def test_archs_verbatim(make, archs):
+    """Suffixes reach cmake and the label as they are."""
+    made = text(make.variant(cuda=Cuda("12.9.1", archs)), make.locked())
+    assert f"-DCMAKE_CUDA_ARCHITECTURES={';'.join(archs)}" in argv(made)
+    assert f'dev.sistership.archs="{";".join(archs)}"' in made
+
+
+def test_no_arg_before_from(make):
+    """Values are literal: an ARG before FROM would be empty in a later stage (Netflix/vmaf#1383)."""
+    made = text(make.variant(), make.locked())
+    assert "\nARG " not in made
+    assert "CMAKE_CUDA_ARCHITECTURES= " not in made
+
+
+@pytest.mark.parametrize("name", ["turboquant", "upstream"])
+def test_stub_stays_in_the_build_stage(make, name):
+    """Stubs come by LIBRARY_PATH inside RUN lines only; nothing of them is in the image (NVIDIA/nvidia-docker#76)."""
+    row, locked, fork = _golden(make, name)
+    made = text(row, locked, fork=fork)
+    assert "LD_LIBRARY_PATH" not in made
+    assert "ld.so.conf" not in made
+    assert "libcuda.so.1" not in made
+    for instruction in made.replace("\\\n", " ").splitlines():
+        if "stubs" in instruction:
+            assert instruction.startswith("RUN --network=none")
+            assert " LIBRARY_PATH=" in instruction
+    assert "ENV LIBRARY_PATH" not in made
+
+
+def test_devel_base_as_runtime(make):
+    """The final stage adds no stub path either when the devel base is what runs."""
+    bases = {"build": BASES["build"], "runtime": BASES["build"]}
+    made = text(make.variant(base=Base(bases["build"], bases["build"])), make.locked(bases=bases))
+    assert "stubs" not in made[made.rindex("\nFROM ") :]
+
+
+def test_compile_has_no_network(make):
+    """Only the package stage may use the network."""
+    made = text(make.variant(), make.locked()).replace("\\\n", " ")
+    runs = [line for line in made.splitlines() if line.startswith("RUN")]
+    assert len(runs) == 5
+    assert [line for line in runs if "--network=none" not in line] == [line for line in runs if "apt-get" in line]
+
+
+def test_no_packages_no_apt(make):
+    """An empty package list leaves no instruction behind."""
+    assert "apt-get" not in text(make.variant(packages=()), make.locked())
+
+
+@pytest.mark.parametrize("files", [(), ("a.patch",), ("b.patch", "a.patch")])
+def test_patches_are_in_the_tree(make, files):
+    """Patches are applied before the context is made: no apply line, and the label names them in order."""
+    patches = tuple(LockedPatch(file, "a" * 64) for file in files)
+    made = text(make.variant(), make.locked(patches=patches))
+    assert "git apply" not in made
+    label = re.search(r'dev\.sistership\.patches="([^"]*)"', made)
+    assert label
+    assert label[1].split(",") == [f"{file}@sha256:{'a' * 64}" for file in files] or not files
+
+
+def test_bases_are_pinned(make):
+    """Every FROM with an image carries the digest of the lock, beside the tag (buildkite/agent#2430)."""
+    made = text(make.variant(), make.locked())
+    images = [line.split()[1] for line in made.splitlines() if line.startswith("FROM ")]
+    stages = {"packages", "runtime"}
+    assert [image for image in images if image not in stages and not re.search(r":.+@sha256:[0-9a-f]{64}$", image)] == []
+    assert len([image for image in images if "@sha256:" in image]) == 2
+
+
+def test_unresolved_is_marked(make):
+    """Without a lock the text says what is missing, and keeps what the matrix pins itself."""
+    made = text(make.variant(base=Base(BASES["build"], "nvidia/cuda:12.8.1-runtime-ubuntu24.04")))
+    assert f"FROM {BASES['build']} AS packages" in made
+    assert "FROM nvidia/cuda:12.8.1-runtime-ubuntu24.04@sha256:<not resolved: run sistership lock> AS runtime" in made
+    assert 'LLAMA_BUILD_NUMBER="<not resolved' in made
+    assert made.splitlines()[1].startswith("# NOT RESOLVED")
+    assert "not resolved" not in text(make.variant(), make.locked()).lower()
+
+
+def test_revision_label_is_the_full_hash(make):
+    """The image says which commit it is, in full (ggml-org/llama.cpp#23242)."""
+    made = text(make.variant(commit="v1"), make.locked())
+    assert f'org.opencontainers.image.revision="{make.commit}"' in made
+    assert f"-DLLAMA_BUILD_COMMIT={make.commit}" in made
+    assert "-DLLAMA_BUILD_NUMBER=9079" in made
+
+
+@pytest.mark.parametrize(
+    ("git", "shown"),
+    [
+        ("https://user:secret@git.example/fork?token=secret", "https://git.example/fork"),
+        ("git@git.example:me/fork.git", "git@git.example:me/fork.git"),
+        ("ssh://git@git.example:22/fork", "ssh://git.example:22/fork"),
+        ("/home/me/fork", "fork"),
+        ("file:///home/me/fork", "fork"),
+        ("../fork", "fork"),
+    ],
+)
+def test_source_label(make, git, shown):
+    """The address is public: no password, and no path of the machine that built."""
+    assert f'image.source="{shown}"' in text(make.variant(), make.locked(), fork=Fork("fork", git))
+
+
+def test_label_escapes(make):
+    """What a label holds reaches the image as written."""
+    made = text(make.variant(tag='a"b$c\\d'), make.locked())
+    assert 'image.version="a\\"b\\$c\\\\d"' in made
+
+
+def test_misspelt_name_in_template(make, tmp_path):
+    """A template's typo names file, line, variant and key, and never renders nothing."""
+    template = render.Template("dockerfiles/mine.j2", "FROM {{ base.build }}\nRUN echo {{ comit }}\n")
+    with pytest.raises(MatrixError) as raised:
+        text(make.variant(), make.locked(), template=template)
+    said = str(raised.value)
+    assert "dockerfiles/mine.j2:2:1" in said
+    assert "alpha" in said
+    assert "comit" in said
+
+
+def test_template_syntax_error(make):
+    """A broken template is a user's mistake with a line, no traceback."""
+    template = render.Template("mine.j2", "FROM x\n{% if %}\n")
+    with pytest.raises(MatrixError, match=r"mine\.j2:2"):
+        text(make.variant(), make.locked(), template=template)
+
+
+def test_template_is_not_html(make):
+    """No autoescape: `&&` and quotes stay what they are."""
+    template = render.Template("mine.j2", "RUN {{ variant.tag }}\n")
+    assert text(make.variant(tag='a && b "c"'), make.locked(), template=template) == 'RUN a && b "c"\n'
+
+
+def test_missing_template(make):
+    """A template that is nowhere is named with the variant."""
+    with pytest.raises(MatrixError, match=r"buildmatrix.yaml:12:3: variant alpha.*none\.j2"):
+        render.template(Path("/nowhere"), make.variant(template="none.j2"))
+
+
+def test_projects_own_template_wins(make, tmp_path):
+    """A project may replace the template by one of the same name."""
+    own = tmp_path / "dockerfiles" / "llamacpp.Dockerfile.j2"
+    own.parent.mkdir()
+    own.write_text("FROM scratch\n")
+    assert render.template(tmp_path, make.variant()).text == "FROM scratch\n"
+
+
+def test_instructions(make):
+    """The final stage's COPY lines are the own layers, in order."""
+    assert render.instructions(text(make.variant(), make.locked())) == (
+        "COPY --from=build /out/10-ggml-cuda/ /",
+        "COPY --from=build /out/20-libs/ /",
+        "COPY --from=build /out/30-bin/ /",
+    )
+    assert len(render.instructions(text(make.cpu(), make.locked()))) == 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["RUN true", "WORKDIR /app", "ADD a /", "COPY --chmod=755 a /", "COPY --link a /", "copy --from=b --link a /"],
+)
+def test_final_stage_only_copies(line):
+    """What engines do not do alike is refused, with its line."""
+    with pytest.raises(MatrixError, match=r"Dockerfile:3:1.*may only COPY"):
+        render.instructions(f"FROM a AS b\nFROM c\n{line}\nCOPY --from=b /x/ /\n")
+
+
+def test_final_stage_copies_something():
+    """An image without a layer of its own is no build."""
+    with pytest.raises(MatrixError, match="copies nothing"):
+        render.instructions("FROM a AS b\nCOPY x /\nFROM c\n")
+
+
+def test_scripts_are_complete():
+    """Every script that the template calls comes along, as LF text."""
+    found = render.scripts(Path("/nowhere"))
+    text = resources.bundled("dockerfiles").joinpath("llamacpp.Dockerfile.j2").read_text()
+    assert set(re.findall(r"/sistership/([\w-]+\.sh)", text)) <= set(found)
+    assert all(b"\r" not in data and data.startswith(b"#!/bin/sh\n") for data in found.values())
