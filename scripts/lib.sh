@@ -12,7 +12,7 @@ have() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || [ -x "/sbin
 can_install() { [ "$(id -u)" = 0 ] && have apt-get; }
 
 # Does apt know the package? (Its lists may be empty on a fresh machine.)
-in_apt() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'; }
+in_apt() { [[ $(apt-cache policy "$1" 2>/dev/null) =~ Candidate:\ [^\(] ]]; }
 
 refresh_apt() {
     [ -z "${APT_FRESH:-}" ] || return 0

@@ -37,26 +37,30 @@ class Item:
 
 
 def directory(name: bytes, mode: int = 0o755, **more: Any) -> Item:
+    """A directory."""
     return Item(name, tarfile.DIRTYPE, mode=mode, **more)
 
 
 def symlink(name: bytes, link: bytes, **more: Any) -> Item:
+    """A symlink; the target is kept as written."""
     return Item(name, tarfile.SYMTYPE, link=link, mode=0o777, **more)
 
 
 def hardlink(name: bytes, link: bytes, **more: Any) -> Item:
+    """A hard link to an earlier name."""
     return Item(name, tarfile.LNKTYPE, link=link, **more)
 
 
 def whiteout(name: bytes) -> Item:
+    """The mark that deletes a name."""
     parent, _, last = name.rpartition(b"/")
     return Item((parent + b"/" if parent else b"") + b".wh." + last, mode=0)
 
 
-def tar_of(items: list[Item], *, format: int = tarfile.PAX_FORMAT, type_bits: bool = False) -> bytes:
+def tar_of(items: list[Item], *, form: int = tarfile.PAX_FORMAT, type_bits: bool = False) -> bytes:
     """A tar with these entries, in this order."""
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=format, errors="surrogateescape", encoding="utf-8") as tar:
+    with tarfile.open(fileobj=out, mode="w", format=form, errors="surrogateescape", encoding="utf-8") as tar:
         for item in items:
             info = tarfile.TarInfo(_text(item.name))
             info.type, info.mode, info.uid, info.gid = item.type, item.mode, item.uid, item.gid
@@ -83,6 +87,7 @@ class _Memory(io.FileIO):
 
 
 def sha(data: bytes) -> str:
+    """The digest of some bytes."""
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
@@ -97,6 +102,7 @@ class Save:
 
     @property
     def config(self) -> bytes:
+        """The config as the builder writes it, noise included."""
         document = {
             "architecture": self.architecture,
             "os": "linux",

@@ -30,6 +30,7 @@ class File:
 
     @property
     def meaning(self) -> File:
+        """All that counts; hard links are compared by content."""
         return replace(self, ino=0)
 
 
@@ -86,14 +87,17 @@ _PATHS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map(b"/".join)
 
 
 def parent(path: bytes) -> bytes:
+    """The directory of a path."""
     return path.rpartition(b"/")[0]
 
 
 def is_dir(tree: Tree, path: bytes) -> bool:
+    """Whether names can be below a path."""
     return path == b"" or (path in tree and tree[path].type == tarfile.DIRTYPE)
 
 
 def below(tree: Tree, path: bytes) -> list[bytes]:
+    """Every path below this one."""
     return [other for other in tree if other.startswith(path + b"/")]
 
 
@@ -110,6 +114,7 @@ def put(tree: Tree, path: bytes, file: File) -> None:
 
 
 def drop(tree: Tree, path: bytes) -> None:
+    """Remove a path and everything below it."""
     for other in [path, *below(tree, path)]:
         tree.pop(other, None)
 
@@ -145,12 +150,13 @@ def _link_some(draw: st.DrawFn, tree: Tree) -> None:
 
 
 def changed_paths(lower: Tree, upper: Tree) -> set[bytes]:
+    """Paths that are new or mean something else."""
     return {path for path, file in upper.items() if path not in lower or lower[path].meaning != file.meaning}
 
 
 def express(lower: Tree, upper: Tree, style: Style) -> bytes:
     """The layer between two trees as a builder with these habits writes it."""
-    chance = random.Random(style.seed)  # noqa: S311 - habits, no secrets
+    chance = random.Random(style.seed)
     listed = changed_paths(lower, upper)
     opaque: set[bytes] = set()
     removed = {path for path in lower if path not in upper}
@@ -172,7 +178,7 @@ def express(lower: Tree, upper: Tree, style: Style) -> bytes:
     items += _entries(lower, upper, listed, style, chance)
     return tar_of(
         [replace(item, mtime=style.mtime, names=("root", "daemon") if style.names else ("", "")) for item in items],
-        format=tarfile.GNU_FORMAT if style.gnu and not _needs_pax(items) else tarfile.PAX_FORMAT,
+        form=tarfile.GNU_FORMAT if style.gnu and not _needs_pax(items) else tarfile.PAX_FORMAT,
         type_bits=style.type_bits,
     )
 
@@ -212,11 +218,11 @@ def apply(tree: Tree, layer: bytes, *, strict: bool) -> Tree:
     with tarfile.open(fileobj=io.BytesIO(layer), encoding="utf-8", errors="surrogateescape") as tar:
         members = [(info.name.encode("utf-8", "surrogateescape"), info) for info in tar]
         listed = {name for name, _ in members}
-        for name, info in members:
+        for name in listed:
             assert not strict or not parent(name) or parent(name) in listed
             last = name.rpartition(b"/")[2]
             if last.startswith(b".wh."):
-                drop(found, name.replace(b".wh." + last[4:], last[4:]))
+                drop(found, (parent(name) + b"/" + last[4:]).lstrip(b"/"))
         for name, info in members:
             if not name.rpartition(b"/")[2].startswith(b".wh."):
                 put(found, name, _file(found, tar, info))
@@ -236,4 +242,5 @@ def _file(found: Tree, tar: tarfile.TarFile, info: tarfile.TarInfo) -> File:
 
 
 def meaning(tree: Tree) -> Tree:
+    """The tree without inode numbers."""
     return {path: file.meaning for path, file in tree.items()}

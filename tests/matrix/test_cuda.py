@@ -81,9 +81,9 @@ def test_other_tokens_are_refused_with_the_right_one(token, message, hint):
     assert hint is None or caught.value.hint == hint
 
 
-@pytest.mark.parametrize("archs", ["", " ; ", [], [""]])
+@pytest.mark.parametrize("archs", ["", " ; ", [], [""], ["89", ""], [" ", "89"]])
 def test_an_empty_list_is_refused(archs):
-    """An empty CMAKE_CUDA_ARCHITECTURES means the builder's own cards."""
+    """An empty CMAKE_CUDA_ARCHITECTURES means the builder's own cards; an empty entry is a lost arch."""
     with pytest.raises(ArchError, match="empty"):
         canonical(archs)
 

@@ -38,7 +38,7 @@ class Repository:
         }
         argv = ["git", "-c", "core.autocrlf=false", "-C", str(self.folder), *args]
         done = subprocess.run(argv, input=data, capture_output=True, env=env, check=True)
-        return done.stdout.decode().strip()
+        return done.stdout.decode().strip("\n")
 
     def write(self, name: str, data: bytes | str) -> Path:
         path = self.folder / name
@@ -112,4 +112,4 @@ def matrix(project: Path, *rows: Variant, git: str = "https://git.example/fork")
 @pytest.fixture(scope="session")
 def make() -> SimpleNamespace:
     """Makers of values, as one fixture: test files cannot import each other."""
-    return SimpleNamespace(variant=variant, cpu=cpu, locked=locked, matrix=matrix, commit=COMMIT)
+    return SimpleNamespace(variant=variant, cpu=cpu, locked=locked, matrix=matrix, commit=COMMIT, repository=Repository)

@@ -45,9 +45,7 @@ def _golden(make, name):
     common = {"name": name, "packages": PACKAGES, "patches": (PatchRef(PATCH, "why"),)}
     patches = (LockedPatch(PATCH, "c" * 64),)
     if name == "turboquant":
-        row = make.variant(
-            fork=name, commit=TURBOQUANT, image="llamacpp-turboquant", tag="tqp-v0.3.0", **common
-        )
+        row = make.variant(fork=name, commit=TURBOQUANT, image="llamacpp-turboquant", tag="tqp-v0.3.0", **common)
         return row, make.locked(commit=TURBOQUANT, bases=BASES, patches=patches), FORKS[name]
     if name == "upstream":
         row = make.variant(fork=name, commit=UPSTREAM, image="llamacpp-rpc", tag="84e908c6", **common)
@@ -298,7 +296,9 @@ def test_bases_are_pinned(make):
     made = text(make.variant(), make.locked())
     images = [line.split()[1] for line in made.splitlines() if line.startswith("FROM ")]
     stages = {"packages", "runtime"}
-    assert [image for image in images if image not in stages and not re.search(r":.+@sha256:[0-9a-f]{64}$", image)] == []
+    assert [
+        image for image in images if image not in stages and not re.search(r":.+@sha256:[0-9a-f]{64}$", image)
+    ] == []
     assert len([image for image in images if "@sha256:" in image]) == 2
 
 

@@ -66,7 +66,7 @@ def connect() -> docker.DockerClient:
     try:
         client = _client()
         client.ping()
-    except DockerException as error:
+    except (DockerException, OSError) as error:
         raise HostUnfitError(
             "no Docker Engine answers on this machine",
             where="practice fleet",

@@ -45,6 +45,7 @@ TOOLKITS: Final[dict[int, tuple[str, str | None]]] = {
 _FIRST_A: Final = {90: "12.0"}  # 90a came one release after 90; later archs have their `a` from the start
 _FAMILY_FROM: Final = "12.9"  # the first toolkit that knows the suffix `f`
 _TOKEN: Final = re.compile(r"(?P<number>[0-9]+)(?P<letter>[a-z]?)(?:-(?P<kind>[a-z]+))?")
+_EXAMPLE: Final = "list the compute capabilities of your cards, for example [89, 120]"
 _WORDS: Final = frozenset({"native", "all", "all-major", "off"})
 
 
@@ -71,8 +72,8 @@ class Arch:
 
 
 def split(text: str) -> list[str]:
-    """The tokens of one text: separated by semicolons, commas or white space."""
-    return [token for token in re.split(r"[;,\s]+", text) if token]
+    """The tokens of one text, separated by semicolons, commas or white space; at least one, maybe empty."""
+    return [token for token in re.split(r"[;,\s]+", text) if token] or [""]
 
 
 def parse_arch(token: str) -> Arch:
@@ -81,10 +82,12 @@ def parse_arch(token: str) -> Arch:
     Raises:
         ArchError: it is a word such as `native`, has an unknown suffix or number, or another spelling of one.
     """
+    if not token:
+        raise ArchError("an arch is empty", _EXAMPLE)
     if token.lower() in _WORDS:
         raise ArchError(
             f'arch "{token}" depends on the machine that builds or on the toolkit',
-            "list the compute capabilities of your cards, for example [89, 120]",
+            _EXAMPLE,
         )
     if foreign := re.fullmatch(r"(?:sm_|compute_)([0-9]+[af]?)|([0-9]+)\.([0-9])", token):
         meant = foreign[1] or foreign[2] + foreign[3]
@@ -118,7 +121,7 @@ def ordered(archs: Iterable[Arch]) -> tuple[Arch, ...]:
             both = f"{arch.number}{arch.letter}"
             raise ArchError(f"archs {other} and {arch} overlap", f"keep one; {both} alone is both machine code and PTX")
     if not result:
-        raise ArchError("the arch list is empty", "list the compute capabilities of your cards, for example [89, 120]")
+        raise ArchError("the arch list is empty", _EXAMPLE)
     return tuple(sorted(result.values()))
 
 

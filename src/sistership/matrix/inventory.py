@@ -54,6 +54,8 @@ def host(name: str, row: HostRow, ssh_config: str | None, findings: Findings) ->
         findings.check((*path, "platform"), row.platform, names.check_platform)
     for index, capability in enumerate(row.gpu):
         findings.check((*path, "gpu", index), capability, _check_capability)
+    if row.ssh_config is not None:
+        findings.check((*path, "ssh_config"), row.ssh_config, check_path)
     config = row.ssh_config or ssh_config
     return Host(
         name=name,
@@ -66,6 +68,16 @@ def host(name: str, row: HostRow, ssh_config: str | None, findings: Findings) ->
         platform=row.platform,
         gpu=tuple(dict.fromkeys(row.gpu)),
     )
+
+
+def check_path(text: str) -> None:
+    """A path of a file, anywhere.
+
+    Raises:
+        TextError: empty, or with control characters.
+    """
+    if not text or re.search(r"[\x00-\x1f\x7f]", text):
+        raise names.TextError(f'"{text}" is not a path', "write the path of the file, or take the line out")
 
 
 def _check_ssh(text: str) -> None:

@@ -67,6 +67,8 @@ def _resolve(rows: MatrixFile, path: Path, findings: Findings) -> Matrix:
     if rows.version not in {VERSION, UNREADABLE}:
         findings.problem(("version",), f'version "{rows.version}" is unknown', f"write version: {VERSION}")
     forks = {name: inventory.fork(name, row, findings) for name, row in rows.forks.items()}
+    if rows.ssh_config is not None:
+        findings.check(("ssh_config",), rows.ssh_config, inventory.check_path)
     hosts = {name: inventory.host(name, row, rows.ssh_config, findings) for name, row in rows.hosts.items()}
     groups = inventory.groups(rows.groups, findings)
     context = Context(rows.defaults, hosts, rows.builder, findings)

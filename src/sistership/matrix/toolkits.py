@@ -63,8 +63,8 @@ def cuda(name: str, row: VariantRow, context: Context, images: Base) -> Cuda | N
     found = _archs((*path, "archs"), chosen.archs, findings)
     for where, arch in found:
         _check_compilers(where, arch, _compilers(toolkit, images), findings)
-    said = any(archs.split(text) for text in chosen.archs)
-    return Cuda(chosen.toolkit, () if said and not found else _canonical((*path, "archs"), found, findings))
+    unreadable = bool(chosen.archs) and not found
+    return Cuda(chosen.toolkit, () if unreadable else _canonical((*path, "archs"), found, findings))
 
 
 def _check_toolkit(text: str) -> None:

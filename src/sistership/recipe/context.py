@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TYPE_CHECKING
 
 from sistership.recipe.git import Objects, git
-from sistership.recipe.recipe import Recipe
+
+if TYPE_CHECKING:
+    from sistership.recipe.recipe import Recipe
+    from collections.abc import Iterable, Mapping
 
 #: One constant for every entry (2025-01-01): a time from the commit would change layers whose content did not change.
 MTIME: Final = 1_735_689_600

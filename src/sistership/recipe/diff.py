@@ -6,11 +6,13 @@ Only what is needed to prove where each hunk belongs; git remains the one that a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TYPE_CHECKING
 
-_HUNK: Final = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HUNK: Final = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?([^\n]*)")
 _GIT: Final = re.compile(rb'diff --git ("a/.*?(?<!\\)"|a/.*?) ("b/.*"|b/.*)')
 _LINE: Final = re.compile(rb"[^\n]*\n|[^\n]+")
 _ESCAPE: Final = re.compile(rb'\\([0-7]{3}|["\\abfnrtv])')
@@ -28,12 +30,14 @@ class Hunk:
     """One hunk: `before` and `after` are whole lines with their line ends.
 
     `start` is the line (from 1) where the pre-image lies once the hunks before it are in; 0 for an empty file.
+    `heading` is what follows the second `@@`: the line above that begins the function, cut off by diff.
     """
 
     number: int
     start: int
     before: tuple[bytes, ...]
     after: tuple[bytes, ...]
+    heading: bytes = b""
 
     @property
     def index(self) -> int:
@@ -140,7 +144,7 @@ class _Reader:
         start = int(match[3])
         if not after and before:
             start += 1  # a hunk that leaves nothing names the line before it
-        return Hunk(number, start, tuple(before), tuple(after))
+        return Hunk(number, start, tuple(before), tuple(after), match[5].strip())
 
     def _body(self, number: int) -> tuple[bytes, bytes]:
         row = self._rows[self._at] if self._at < len(self._rows) else b""

@@ -8,11 +8,13 @@ a source that does not know the flag has nothing to guard against.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TYPE_CHECKING
 
 from sistership.matrix.model import Variant, architecture
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
 
 STUBS: Final = "/usr/local/cuda/lib64/stubs"
 #: Instruction sets of ggml, by the x86-64 level that first has them. The last group belongs to no level: never.

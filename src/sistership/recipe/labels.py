@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from typing import Final, TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
-from sistership.matrix.model import Fork, Variant
-from sistership.recipe.lock import LockedVariant
+
+if TYPE_CHECKING:
+    from sistership.matrix.model import Fork, Variant
+    from sistership.recipe.lock import LockedVariant
+    from collections.abc import Mapping
 
 _OCI: Final = "org.opencontainers.image"
 _OURS: Final = "dev.sistership"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TYPE_CHECKING
 
 from sistership.errors import LockError
 from sistership.recipe import files
 from sistership.recipe.patches import LockedPatch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from collections.abc import Mapping
 
 NAME: Final = "buildmatrix.lock.json"
 VERSION: Final = 1

@@ -14,17 +14,20 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sistership import resources
 from sistership.errors import PatchError
-from sistership.matrix.model import Variant
 from sistership.recipe import place
 from sistership.recipe.diff import DiffError, FileDiff, lines, parse
 from sistership.recipe.git import GitError, git, text
-from sistership.recipe.source import Source
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sistership.recipe.source import Source
+    from sistership.matrix.model import Variant
+    from collections.abc import Callable, Sequence
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,7 @@ def _misfit(
         return PatchError(
             f"{patch.file} is already in the source at {commit}",
             where=misfit.file,
-            why="all its lines are there, and none that it would replace",
+            why="every line it would make is there",
             hint="take it out of the variant's `patches:`",
         )
     return PatchError(f"{patch.file} does not apply to {commit}", where=misfit.file, why=str(misfit), hint=_hint(patch))

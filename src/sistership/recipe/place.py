@@ -1,15 +1,19 @@
 """Where a hunk belongs. Stricter than git, which takes any offset and once put a hunk into the wrong function.
 
-A hunk fits where its header says. Elsewhere it fits only if its pre-image is found once in the whole file
-and what it would make is found nowhere: otherwise two places look alike and nobody can know which one was meant.
+A hunk fits where its header says. Elsewhere it fits only if its pre-image is found once in the whole file,
+what it would make is found nowhere, and the function it names begins above that place: otherwise two places look alike
+and nobody can know which one was meant. (The one that was meant may be the one that changed.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sistership.recipe.diff import FileDiff, Hunk, lines
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 Lines = tuple[bytes, ...]
 
@@ -48,8 +52,23 @@ def place(hunk: Hunk, whole: Lines) -> int | str:
     if len(found) > 1:
         return f"not at line {hunk.index + 1}, and its lines occur {len(found)} times elsewhere (lines {rows})"
     if places(hunk.after, whole):
-        return f"its change is in the file already, and look-alike lines follow at line {rows}"
+        return f"its change is in the file already, and lines like those it was made for are at line {rows}"
+    if not _under(hunk.heading, whole[: found[0]]):
+        return f"its lines are at line {rows} only, which is not in `{hunk.heading.decode(errors='replace')}`"
     return found[0]
+
+
+def _under(heading: bytes, above: Lines) -> bool:
+    """Whether the last function that begins in `above` is the one that `heading` names."""
+    if not heading:
+        return True
+    for row in reversed(above):
+        if row.strip().startswith(heading):
+            return True
+        # What diff takes for the first line of a function, unless it is told better; a label is none.
+        if (row[:1].isalpha() or row[:1] in {b"_", b"$"}) and not row.rstrip().endswith(b":"):
+            return False
+    return False
 
 
 def _why_absent(hunk: Hunk, whole: Lines) -> str:
@@ -106,7 +125,7 @@ def apply(diffs: tuple[FileDiff, ...], read: Callable[[bytes], bytes | None]) ->
 
 
 def contained(diffs: tuple[FileDiff, ...], read: Callable[[bytes], bytes | None]) -> bool:
-    """Whether the source has the whole patch already: every post-image is there, every pre-image is gone."""
+    """Whether the source has the whole patch already: every post-image is in its function, no pre-image has a place."""
     return all(_file_contained(diff, read) for diff in diffs)
 
 
@@ -121,4 +140,9 @@ def _file_contained(diff: FileDiff, read: Callable[[bytes], bytes | None]) -> bo
         return whole == tuple(row for hunk in diff.hunks for row in hunk.after)
     if diff.old != diff.new and read(diff.old) is not None:
         return False
-    return all(places(hunk.after, whole) and not places(hunk.before, whole) for hunk in diff.hunks)
+    return all(_hunk_contained(hunk, whole) for hunk in diff.hunks)
+
+
+def _hunk_contained(hunk: Hunk, whole: Lines) -> bool:
+    there = any(_under(hunk.heading, whole[:at]) for at in places(hunk.after, whole))
+    return there and isinstance(place(hunk, whole), str)

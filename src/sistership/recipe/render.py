@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TYPE_CHECKING
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, TemplateError, TemplateSyntaxError
 
 from sistership import resources
 from sistership.errors import MatrixError, Problem
-from sistership.matrix.model import Fork, Matrix, Variant
 from sistership.recipe import flags as cmake
 from sistership.recipe.labels import labels
 from sistership.recipe.lock import LockedVariant
+
+if TYPE_CHECKING:
+    from sistership.matrix.model import Fork, Matrix, Variant
+    from pathlib import Path
+    from collections.abc import Mapping
 
 #: Stands where the lock would say more.
 UNRESOLVED: Final = "<not resolved: run sistership lock>"

@@ -16,17 +16,19 @@ import contextlib
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Final
+from typing import Final, TYPE_CHECKING
 
 from sistership.errors import SourceError
-from sistership.matrix.model import Fork
 from sistership.recipe import files
 from sistership.recipe.git import GitError, git, text
 from sistership.recipe.refs import Origin, commit_of, is_full
+
+if TYPE_CHECKING:
+    from sistership.matrix.model import Fork
+    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
 _KEPT: Final = "refs/sistership"
 #: Old servers give whole branches only.

@@ -27,6 +27,7 @@ def build(
 
     session = Session.open(matrix, source=source or (), quiet=quiet, verbose=verbose)
     chosen = session.variants(variant)
+    session.warn(chosen)
     session.resolve(chosen, locked=locked)
     store = session.store()
     for recipe in session.recipes(chosen, with_source=not dry_run):
@@ -89,10 +90,10 @@ def ship(
     if dry_run:
         show_plans(session, variant, hosts, as_json=False, jobs=at_once)
         return
-    releases = session.releases(variant)
+    chosen, releases = session.hosts(hosts), session.releases(variant)
     store = session.store()
     results: list[rooms.Shipped] = []
-    with connected(session.hosts(hosts)) as peers:
+    with connected(chosen) as peers:
         for release in releases:
             session.reporter.step("", show.expectation(release))
             results.extend(rooms.ship_all(peers, release, store, session.reporter, jobs=at_once))
@@ -118,8 +119,8 @@ def verify(
     from sistership.verify.hosts import exit_code, verify_all  # noqa: PLC0415
 
     session = Session.open(matrix, quiet=json)
-    releases = session.releases(variant)
-    with connected(session.hosts(hosts)) as peers:
+    chosen, releases = session.hosts(hosts), session.releases(variant)
+    with connected(chosen) as peers:
         verdicts = verify_all(peers, releases, jobs=positive(jobs, "--jobs"))
     code = exit_code(verdicts)
     if json:
@@ -140,8 +141,9 @@ def show_plans(session: object, variant: str | None, hosts: str | None, *, as_js
     from sistership.tasks.session import Session  # noqa: PLC0415
 
     assert isinstance(session, Session)
-    releases, codes, documents = session.releases(variant), [], []
-    with connected(session.hosts(hosts)) as peers:
+    chosen, releases = session.hosts(hosts), session.releases(variant)
+    codes, documents = [], []
+    with connected(chosen) as peers:
         for release in releases:
             plans = plan_all(peers, release, jobs=jobs)
             named = list(zip((peer.name for peer in peers), plans, strict=True))

@@ -34,6 +34,7 @@ def lock(
 
     session = Session.open(matrix, source=source or (), quiet=quiet, verbose=verbose)
     chosen = session.variants(variant)
+    session.warn(chosen)
     session.resolve(chosen, upgrade=upgrade, locked=locked)
     for each in chosen:
         found = session.lock.variants[each.name]
@@ -55,8 +56,9 @@ def render(
     from sistership.recipe.render import dockerfile  # noqa: PLC0415
     from sistership.tasks.session import Session  # noqa: PLC0415
 
-    session = Session.open(matrix, source=source or (), quiet=output is None)
+    session = Session.open(matrix, source=source or ())
     chosen = session.variants(variant)
+    session.warn(chosen)
     if output is not None:
         session.resolve(chosen)
         for recipe in session.recipes(chosen, with_source=True):

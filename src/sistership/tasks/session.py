@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,8 +46,6 @@ class Session:
         """
         path = matrix_path(matrix)
         model = load(path)
-        for warning in model.warnings if not quiet else ():
-            sys.stderr.write(f"warning: {warning}\n")
         local = sources_from(source)
         for fork in local:
             if fork not in model.forks:
@@ -59,6 +57,14 @@ class Session:
     def variants(self, text: str | None) -> tuple[Variant, ...]:
         """The selected variants."""
         return variants(self.matrix, text)
+
+    def warn(self, chosen: Sequence[Variant]) -> None:
+        """Tell what is legal but probably not meant, of these variants and of everything that is no variant's own."""
+        others = set(self.matrix.variants) - {variant.name for variant in chosen}
+        for warning in self.matrix.warnings:
+            named = re.match(r'variant "([^"]+)"', warning.message)
+            if named is None or named.group(1) not in others:
+                self.reporter.step("", f"warning: {warning}")
 
     def hosts(self, text: str | None) -> tuple[Host, ...]:
         """The selected hosts.

@@ -1,0 +1,5 @@
+"""`python -m sistership` is `sistership`."""
+
+from sistership.tasks.program import main
+
+main()

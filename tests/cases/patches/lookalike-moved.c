@@ -1,0 +1,22 @@
+#include "store.h"
+
+int store_read(struct store * s, size_t at) {
+    struct slot * slot = find(s, at);
+    lock(s);
+    int value = slot->value;
+    unlock(s);
+    return value;
+}
+
+int store_count(struct store * s) {
+    return s->count;
+}
+
+int store_pop(struct store * s) {
+    struct slot * slot = s->last;
+    guard(s);
+    int value = slot->value;
+    unlock(s);
+    drop(slot);
+    return value;
+}

@@ -1,0 +1,98 @@
+"""What the fleet consists of."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+
+import pytest
+
+from sistership.errors import UsageError
+from sistership.fleet import containers, lifecycle
+from sistership.fleet.paths import State, cache_root
+from sistership.fleet.spec import CAPABILITIES, HOSTS
+
+
+def test_hosts_of_one_suite_share_a_root():
+    """Both hosts of the newer suite are made from one root filesystem."""
+    assert HOSTS["builder"].root is HOSTS["containerd26"].root
+
+
+def test_no_capability_that_machines_lack():
+    """CAP_SYS_RESOURCE is missing on some machines, and Engine 20.10 does not know CAP_BPF."""
+    assert "SYS_ADMIN" in CAPABILITIES
+    assert not {"SYS_RESOURCE", "BPF", "PERFMON", "CHECKPOINT_RESTORE"} & set(CAPABILITIES)
+
+
+def test_spec_key_follows_every_file(tmp_path):
+    """A container is made anew when any of its files, its keys or its registry folder differ."""
+    home = State(tmp_path)
+    files = containers.files_of(HOSTS["builder"], home)
+    key = containers.spec_key(HOSTS["builder"], files, home)
+    assert containers.spec_key(HOSTS["builder"], containers.files_of(HOSTS["builder"], home), home) == key
+    assert containers.spec_key(HOSTS["builder"], files[1:], home) != key
+    assert containers.spec_key(HOSTS["containerd26"], files, home) != key
+    assert containers.spec_key(HOSTS["builder"], files, State(tmp_path / "other")) != key
+
+
+def test_files_of_hosts(tmp_path):
+    """Only the builder gets a registry; only containerd26 the containerd store; keys are private."""
+    by_host = {
+        name: {file.path: file for file in containers.files_of(spec, State(tmp_path))} for name, spec in HOSTS.items()
+    }
+    assert [name for name, files in by_host.items() if "/etc/practice/registry.yml" in files] == ["builder"]
+    features = {
+        name: json.loads(files["/etc/docker/daemon.json"].text).get("features") for name, files in by_host.items()
+    }
+    assert features == {"builder": None, "classic20": None, "containerd26": {"containerd-snapshotter": True}}
+    assert {files["/etc/practice/host_key"].mode for files in by_host.values()} == {0o600}
+    assert len({files["/etc/practice/host_key"].text for files in by_host.values()}) == len(HOSTS)
+
+
+def test_archive_keeps_modes():
+    """Files reach the host with the mode they were given."""
+    data = containers.archive(
+        (containers.File("/usr/local/sbin/x", "#!/bin/sh\n", 0o755), containers.File("/etc/y", "y"))
+    )
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        assert {member.name: member.mode for member in tar} == {"usr/local/sbin/x": 0o755, "etc/y": 0o644}
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["nameserver 10.0.0.1\noptions ndots:0\n"], "nameserver 10.0.0.1\n"),
+        (["nameserver 127.0.0.53\n", "search lan\nnameserver 192.0.2.1\n"], "search lan\nnameserver 192.0.2.1\n"),
+        (["nameserver 127.0.0.11\nnameserver 192.0.2.2\n"], "nameserver 192.0.2.2\n"),
+        (["nameserver ::1\n"], ""),
+        ([], ""),
+    ],
+)
+def test_nameservers(tmp_path, texts, expected):
+    """Loopback name servers are of no use to containers; the first file with others is taken."""
+    paths = []
+    for number, text in enumerate(texts):
+        paths.append(tmp_path / str(number))
+        paths[-1].write_text(text)
+    assert containers.nameservers((*paths, tmp_path / "missing")) == expected
+
+
+def test_unknown_host_is_a_usage_error():
+    """A name that is no practice host is refused with the names there are."""
+    with pytest.raises(UsageError) as caught:
+        lifecycle.chosen(["builder", "bilder"])
+    assert "bilder" in str(caught.value)
+    assert "classic20" in str(caught.value)
+
+
+def test_chosen_keeps_the_fleets_order():
+    """Hosts come in the fleet's order; None means all."""
+    assert [spec.name for spec in lifecycle.chosen(["containerd26", "builder"])] == ["builder", "containerd26"]
+    assert [spec.name for spec in lifecycle.chosen(None)] == list(HOSTS)
+
+
+def test_cache_root(tmp_path):
+    """SISTERSHIP_CACHE moves the cache."""
+    assert cache_root({"SISTERSHIP_CACHE": str(tmp_path)}) == tmp_path
+    assert cache_root({}).name == "sistership"

@@ -1,0 +1,305 @@
+"""The shell scripts of the build context, run by a plain sh on small trees."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sistership import resources
+
+SUPPORT = resources.bundled("dockerfiles") / "support"
+NAMES = "rpc-server|ggml-rpc-server"
+
+
+def sh(script: str, *args: object, **env: str) -> subprocess.CompletedProcess[str]:
+    argv = ["/bin/sh", str(SUPPORT / script), *map(str, args)]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, env={**os.environ, **env})
+
+
+def program(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho {path.name}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A build tree with programs, libraries under versioned names and an empty runtime root."""
+
+    def make(worker: str | None, *libraries: str) -> Path:
+        for name in ("llama-cli", "llama-server"):
+            program(tmp_path / "build" / "bin" / name)
+        if worker:
+            program(tmp_path / "build" / "bin" / worker)
+        for name in libraries or ("libggml-cuda.so.0", "libllama.so.0"):
+            (tmp_path / "build" / "bin" / name).write_bytes(name.encode())
+        (tmp_path / "runtime").mkdir(exist_ok=True)
+        return tmp_path
+
+    return make
+
+
+def collect(root: Path, worker: str = NAMES, backend: str = "cuda") -> subprocess.CompletedProcess[str]:
+    return sh(
+        "collect.sh", root / "build", root / "out", root / "runtime", backend, worker, "llama-cli", "llama-server"
+    )
+
+
+def content(layer: Path) -> list[str]:
+    return sorted(str(path.relative_to(layer)) for path in layer.rglob("*") if not path.is_dir())
+
+
+@pytest.mark.parametrize("name", ["rpc-server", "ggml-rpc-server"])
+def test_worker_has_one_stable_name(tree, name):
+    """Old and new worker start by the same path, and keep their own (gentoo/guru#503)."""
+    root = tree(name)
+    done = collect(root)
+    assert done.returncode == 0, done.stderr
+    stable = root / "out/30-bin/app/bin/llama-rpc-worker"
+    assert os.readlink(stable) == name
+    assert subprocess.check_output([stable], text=True).strip() in {name, "llama-rpc-worker"}
+    assert (root / "out/30-bin/app/bin" / name).is_file()
+
+
+def test_no_worker_fails_the_build(tree):
+    """Without a worker the build fails and lists bin/."""
+    done = collect(tree(None))
+    assert done.returncode != 0
+    assert "no worker was built" in done.stderr
+    assert "llama-server" in done.stderr
+
+
+def test_no_worker_wanted(tree):
+    """A build without RPC has no stable name."""
+    root = tree(None)
+    assert collect(root, "-").returncode == 0
+    assert not os.path.lexists(root / "out/30-bin/app/bin/llama-rpc-worker")
+
+
+def test_missing_program_fails_the_build(tree):
+    """Every named program has to be there."""
+    root = tree("rpc-server")
+    (root / "build/bin/llama-cli").unlink()
+    done = collect(root)
+    assert done.returncode != 0
+    assert "llama-cli was not built" in done.stderr
+
+
+def test_layers(tree):
+    """The large library, the other libraries and the programs each have a folder; no path is in two of them."""
+    root = tree("rpc-server", "libggml-cuda.so.0", "libllama.so.0", "libggml-base.so.0")
+    (root / "build/bin/libllama.so").symlink_to("libllama.so.0")
+    assert collect(root).returncode == 0
+    layers = {path.name: content(path) for path in sorted((root / "out").iterdir())}
+    assert layers == {
+        "10-ggml-cuda": ["app/lib/libggml-cuda.so.0", "app/share/sistership/10-ggml-cuda.sha256"],
+        "20-libs": ["app/lib/libggml-base.so.0", "app/lib/libllama.so.0", "app/share/sistership/20-libs.sha256"],
+        "30-bin": [
+            "app/bin/llama-cli",
+            "app/bin/llama-rpc-worker",
+            "app/bin/llama-server",
+            "app/bin/rpc-server",
+            "app/share/sistership/30-bin.sha256",
+        ],
+    }
+
+
+def test_cuda_without_its_library_fails(tree):
+    """A CUDA build without libggml-cuda would compute on the CPU in silence (unslothai/unsloth#10491)."""
+    done = collect(tree("rpc-server", "libllama.so.0"))
+    assert done.returncode != 0
+    assert "no libggml-cuda was built" in done.stderr
+
+
+def test_cpu_layers_are_never_empty(tree):
+    """The list of layers is fixed: a folder without libraries still holds its list of hashes."""
+    root = tree("rpc-server", "libllama.so.0")
+    assert collect(root, backend="cpu").returncode == 0
+    assert content(root / "out/10-ggml-cpu") == ["app/share/sistership/10-ggml-cpu.sha256"]
+
+
+def test_hashes_are_those_of_the_files(tree):
+    """Each layer's list names its files by their place in the image, sorted, and changes with them alone."""
+    root = tree("rpc-server")
+    assert collect(root).returncode == 0
+    listing = (root / "out/20-libs/app/share/sistership/20-libs.sha256").read_text()
+    assert listing == f"{hashlib.sha256(b'libllama.so.0').hexdigest()}  /app/lib/libllama.so.0\n"
+    program(root / "build/bin/llama-cli").write_text("#!/bin/sh\n: other\n")
+    before = (root / "out/30-bin/app/share/sistership/30-bin.sha256").read_text()
+    assert collect(root).returncode == 0
+    assert (root / "out/20-libs/app/share/sistership/20-libs.sha256").read_text() == listing
+    assert (root / "out/30-bin/app/share/sistership/30-bin.sha256").read_text() != before
+
+
+def test_modes_do_not_depend_on_umask(tree):
+    """Programs are 0755, libraries 0644, folders 0755, whatever the umask of the builder."""
+    root = tree("rpc-server")
+    script = f"umask 077; exec sh {SUPPORT}/collect.sh {root}/build {root}/out {root}/runtime cuda '{NAMES}' llama-cli"
+    subprocess.run(["/bin/sh", "-c", script], check=True)
+    for path in (root / "out").rglob("*"):
+        wanted = 0o755 if path.is_dir() or "bin" in path.parent.name else 0o644
+        assert path.is_symlink() or path.stat().st_mode & 0o7777 == wanted, path
+
+
+compiler = pytest.mark.skipif(not shutil.which("cc") or not shutil.which("readelf"), reason="needs a C compiler")
+
+
+@pytest.fixture
+def elf(tree):
+    """A real program that needs two real libraries: one of the build, one of the system."""
+    root = tree("rpc-server", "libggml-cpu.so.0")
+    binaries, system = root / "build" / "bin", root / "system"
+    system.mkdir()
+
+    def cc(source: str, *args: object) -> None:
+        subprocess.run(["cc", "-x", "c", "-", "-x", "none", *map(str, args)], input=source, text=True, check=True)
+
+    cc("int far(void) { return 1; }", "-shared", "-fPIC", "-Wl,-soname,libfar.so.3", "-o", system / "libfar.so.3")
+    near = ("-shared", "-fPIC", "-Wl,-soname,libnear.so.0", "-o", binaries / "libnear.so.0.1")
+    cc("int far(void); int near(void) { return far(); }", *near, system / "libfar.so.3")
+    (binaries / "libnear.so.0").symlink_to("libnear.so.0.1")
+    linked = ("-o", binaries / "llama-cli", binaries / "libnear.so.0.1", system / "libfar.so.3")
+    paths = f"-Wl,--disable-new-dtags,-rpath,$ORIGIN/../lib:$ORIGIN:{system}"
+    cc("int near(void); int main(void) { return near(); }", *linked, paths)
+    return root
+
+
+@compiler
+def test_library_that_the_runtime_lacks_comes_along(elf):
+    """What the loader needs and the runtime base lacks is copied; what it has is not (ggml-org/llama.cpp#23522)."""
+    assert collect(elf, backend="cpu").returncode == 0
+    assert "app/lib/libfar.so.3" in content(elf / "out/20-libs")
+    place = elf / "runtime/usr/lib/x86_64-linux-gnu/libfar.so.3"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(b"")
+    assert collect(elf, backend="cpu").returncode == 0
+    assert "app/lib/libfar.so.3" not in content(elf / "out/20-libs")
+    assert not [name for name in content(elf / "out/20-libs") if "libc.so" in name]
+
+
+@compiler
+def test_library_goes_under_its_soname(elf):
+    """File names carry a version that moves often; the SONAME does not."""
+    assert collect(elf, backend="cpu").returncode == 0
+    names = content(elf / "out/20-libs")
+    assert "app/lib/libnear.so.0" in names
+    assert "app/lib/libnear.so.0.1" not in names
+
+
+@compiler
+def test_library_that_is_nowhere_fails(elf):
+    """A library that not even the build image has fails the build by name."""
+    (elf / "system" / "libfar.so.3").unlink()
+    done = collect(elf, backend="cpu")
+    assert done.returncode != 0
+    assert "libfar.so.3 is needed and nowhere to be found" in done.stderr
+
+
+WARNING = """\
+CMake Warning (dev) at CMakeLists.txt:3 (message):
+  GGML_FOO is odd
+
+CMake Warning:
+  Manually-specified variables were not used by the project:
+
+{names}
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("unused", "guards", "ok"),
+    [
+        ([], ["LLAMA_CURL"], True),
+        (["LLAMA_CURL"], ["LLAMA_CURL", "LLAMA_BUILD_UI"], True),
+        (["LLAMA_BUILD_UI", "GGML_RPC"], ["LLAMA_BUILD_UI"], False),
+        (["GGML_CUDA"], [], False),
+        (["LLAMA"], ["LLAMA_CURL"], False),
+    ],
+)
+def test_unused_flags(tmp_path, unused, guards, ok):
+    """A flag the source does not know fails the build, unless it only guards; nothing else in the log is taken for one."""
+    log = tmp_path / "err"
+    names = "\n".join(f"    {name}" for name in unused)
+    log.write_text(WARNING.format(names=names) if unused else "CMake Warning:\n  something\n\n    NOT_A_FLAG\n")
+    done = sh("check-flags.sh", log, *guards)
+    assert (done.returncode == 0) is ok
+    assert log.read_text() in done.stderr
+    for name in set(unused) - set(guards):
+        assert name in done.stderr.split("does not know", 1)[1]
+
+
+@pytest.mark.skipif(not shutil.which("cmake"), reason="needs cmake")
+def test_unused_flags_as_cmake_says_it(tmp_path):
+    """The block is found in what a real cmake writes to its standard error."""
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.18)\nproject(p NONE)\noption(KNOWN x OFF)\n"
+    )
+    with (tmp_path / "err").open("w") as err:
+        argv = ["cmake", "-S", tmp_path, "-B", tmp_path / "b", "-DKNOWN=ON", "-DUNKNOWN=ON", "-DGUARD=OFF"]
+        subprocess.run(argv, stderr=err, stdout=subprocess.DEVNULL, check=True)
+    assert sh("check-flags.sh", tmp_path / "err", "GUARD", "UNKNOWN").returncode == 0
+    done = sh("check-flags.sh", tmp_path / "err", "GUARD")
+    assert done.returncode == 1
+    assert "UNKNOWN" in done.stderr.split("does not know", 1)[1]
+
+
+@pytest.mark.parametrize(
+    ("free", "limit", "need", "jobs"),
+    [
+        (64000, None, 2048, "all"),
+        (5000, None, 2048, "2"),
+        (100, None, 2048, "1"),
+        (64000, "max", 2048, "all"),
+        (64000, str(3 << 30), 2048, "1"),
+        (64000, "9223372036854771712", 2048, "all"),
+    ],
+)
+def test_jobs(tmp_path, free, limit, need, jobs):
+    """As many jobs as processors, never more than memory or the container's limit allow, never none (#17844)."""
+    (tmp_path / "meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable:   {free * 1024} kB\n")
+    if limit:
+        (tmp_path / "memory.max").write_text(limit + "\n")
+    done = sh("jobs.sh", need, SISTERSHIP_MEMINFO=str(tmp_path / "meminfo"), SISTERSHIP_CGROUP=str(tmp_path))
+    count = len(os.sched_getaffinity(0))
+    assert int(done.stdout) == min(count, free // need if jobs == "all" else int(jobs))
+
+
+def test_launcher_without_ccache(tmp_path):
+    """Where the base has no ccache the compiler is called as it is; where it has one, through it."""
+    tool = program(tmp_path / "bin" / "compiler")
+    run = [str(SUPPORT / "launch.sh"), str(tool), "-c"]
+    plain = subprocess.run(["/bin/sh", *run], capture_output=True, text=True, env={"PATH": "/nowhere"}, check=False)
+    assert plain.stdout == "compiler\n"
+    ccache = tmp_path / "bin" / "ccache"
+    ccache.write_text('#!/bin/sh\necho ccache "$@"\n')
+    ccache.chmod(0o755)
+    env = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+    cached = subprocess.run(["/bin/sh", *run], capture_output=True, text=True, env=env, check=False)
+    assert cached.stdout == f"ccache {tool} -c\n"
+
+
+@pytest.mark.skipif(not shutil.which("cmake") or not shutil.which("ninja"), reason="needs cmake and ninja")
+def test_build_takes_the_name_the_source_has(tmp_path):
+    """Of "a|b" the target that exists is built; a target that does not exist fails before anything is compiled."""
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.18)\nproject(p NONE)\n"
+        "add_custom_target(two COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_BINARY_DIR}/two)\n"
+        "add_custom_target(other COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_BINARY_DIR}/other)\n"
+    )
+    build = tmp_path / "b"
+    subprocess.run(["cmake", "-G", "Ninja", "-S", tmp_path, "-B", build], stdout=subprocess.DEVNULL, check=True)
+    assert sh("build.sh", build, 100, "one|two").returncode == 0
+    assert (build / "two").exists()
+    assert not (build / "other").exists()
+    done = sh("build.sh", build, 100, "other", "one|three")
+    assert done.returncode != 0
+    assert "one three" in done.stderr
+    assert not (build / "other").exists()

@@ -1,0 +1,126 @@
+"""The command line without any host: what it refuses, in which words, with which exit code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MATRIX = """\
+version: 1
+forks:
+  upstream: {git: https://example.invalid/llama.cpp}
+variants:
+  alpha:
+    fork: upstream
+    commit: 84e908c625fb60992b4cdef8180fb12fa9b4c4bf
+    image: alpha
+    tag: v1
+    backend: cpu
+    base: {build: "debian:bookworm", runtime: "debian:bookworm-slim"}
+hosts:
+  gpu-a: {ssh: gpu-a}
+groups:
+  workers: [gpu-a]
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with a small matrix."""
+    (tmp_path / "buildmatrix.yaml").write_text(MATRIX)
+    return tmp_path
+
+
+def run(folder: Path, *words: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of `sistership WORDS`."""
+    environ = {**os.environ, "SISTERSHIP_STORE": str(folder / "store"), "SISTERSHIP_CACHE": str(folder / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-m", "sistership", *words], cwd=folder, env=environ, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["shipp"], 2, "shipp"),
+        (["ship", "--host", "x"], 2, "--host"),
+        (["verify", "--hosts", ""], 2, "empty"),
+        (["plan", "--jobs", "0"], 2, "--jobs 0: not a whole number from 1"),
+        (["render", "--variant", "alhpa"], 2, "alpha"),
+        (["build", "--matrix", "nope.yaml", "--variant", "alpha"], 2, "there is no such file"),
+        (["build", "--source", "upstream"], 2, "FORK=DIR"),
+        (["build", "--source", "other=."], 2, "no fork of that name"),
+        (["build", "--variant", "alpha", "--locked"], 11, "sistership lock"),
+        (["ship", "--hosts", "workers"], 11, "sistership build --variant NAME"),
+        (["verify", "--variant", "alpha"], 11, "sistership build --variant alpha"),
+    ],
+)
+def test_mistakes_are_told_with_the_next_step(project: Path, words: list[str], code: int, told: str) -> None:
+    """Every mistake has its exit code and says what to do; none is a traceback."""
+    found, _, err = run(project, *words)
+    assert (found, told in err) == (code, True), err
+
+
+def test_all_matrix_problems_at_once(project: Path) -> None:
+    """An invalid matrix is exit 10, with file, line and column of each fault (cases A14, A16)."""
+    matrix = project / "buildmatrix.yaml"
+    matrix.write_text(MATRIX.replace("commit:", "comit:").replace("ssh: gpu-a", "shs: gpu-a"))
+    code, _, err = run(project, "render")
+    assert code == 10
+    assert "buildmatrix.yaml:7:5:" in err
+    assert "buildmatrix.yaml:13:11:" in err
+    assert "commit" in err
+
+
+def test_no_project_here(tmp_path: Path) -> None:
+    """Outside a project the error says where a matrix is looked for."""
+    code, _, err = run(tmp_path, "plan")
+    assert code == 2
+    assert "no buildmatrix.yaml here or in a folder above" in err
+
+
+def test_matrix_is_found_from_below(project: Path) -> None:
+    """Verbs work in a folder below the project, as git does."""
+    below = project / "a" / "b"
+    below.mkdir(parents=True)
+    code, out, _ = run(below, "render", "--variant", "alpha")
+    assert code == 0
+    assert "FROM debian:bookworm" in out
+
+
+def test_render_needs_no_lock_and_no_network(project: Path) -> None:
+    """Printing a Dockerfile works at once and says what is not resolved yet (case E64)."""
+    code, out, _ = run(project, "render", "--variant", "alpha")
+    assert code == 0
+    assert "NOT RESOLVED" in out
+    assert "sha256:<not resolved: run sistership lock>" in out
+    assert not (project / "buildmatrix.lock.json").exists()
+
+
+def test_no_single_letter_flags(project: Path) -> None:
+    """`-h` can never mean --hosts: no verb has short flags."""
+    for verb in ("lock", "render", "build", "plan", "ship", "verify", "fleet.up", "fleet.down", "fleet.status"):
+        code, out, _ = run(project, "--help", verb)
+        assert code == 0
+        flags = [word for line in out.split("Options:")[-1].splitlines() for word in line.split()[:1]]
+        assert all(flag.startswith("--") for flag in flags if flag.startswith("-")), verb
+
+
+def test_short_help_never_ships(project: Path) -> None:
+    """`ship -h` shows the verb's help."""
+    code, out, _ = run(project, "ship", "-h")
+    assert (code, "--hosts=STRING" in out) == (0, True)
+
+
+def test_damaged_lock_names_the_line(project: Path) -> None:
+    """A lock with merge conflict markers is told as such, exit 11."""
+    (project / "buildmatrix.lock.json").write_text('{\n<<<<<<< ours\n"version": 1}\n')
+    code, _, err = run(project, "verify")
+    assert code == 11
+    assert "merge conflict" in err
