@@ -81,11 +81,16 @@ if [ "$backend" = cuda ] && ! ls "$large"/app/lib/libggml-cuda.so* > /dev/null 2
     fail "no libggml-cuda was built: the image would compute on the CPU alone"
 fi
 
-# What the programs and libraries need beyond themselves: "name path", or "name not" where the loader finds nothing.
+# What the programs and libraries need: "name path", or "name not" where the loader finds nothing.
+# A library asked alone may miss what the program's RPATH finds, so any path counts more than none, ours most.
 needed=$(
     find "$bin" -type f | sort | while read -r file; do
         if elf "$file"; then ldd "$file" 2> /dev/null | awk '$2 == "=>" { print $1, $3 }'; fi
-    done | sort -u
+    done | sort -u | awk -v own="$bin/" '
+        $2 == "not" { if (!($1 in path)) path[$1] = $2; next }
+        !($1 in path) || path[$1] == "not" || index($2, own) == 1 { path[$1] = $2 }
+        END { for (name in path) print name, path[name] }
+    ' | sort
 )
 echo "$needed" | while read -r name path; do
     case $name in

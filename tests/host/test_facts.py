@@ -97,6 +97,7 @@ def test_probe_asks_with_the_given_words() -> None:
     """Engine words such as `sudo -n docker` are used for every question."""
     script = probe_script("sudo -n docker")
     assert script.count("sudo -n docker ") == 5
+    assert probe_script("sudo -n docker", ["x:1", "a b"]).count("sudo -n docker ") == 6
 
 
 def test_familiar_names() -> None:

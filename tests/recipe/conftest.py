@@ -24,6 +24,7 @@ class Repository:
     _tick: int = 1_700_000_000
 
     def git(self, *args: str, data: bytes | None = None) -> str:
+        """Standard output without the newline at its end."""
         stamp = f"{self._tick} +0000"
         env = {
             **os.environ,
@@ -41,12 +42,14 @@ class Repository:
         return done.stdout.decode().strip("\n")
 
     def write(self, name: str, data: bytes | str) -> Path:
+        """Write a file of the work tree."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data if isinstance(data, bytes) else data.encode())
         return path
 
     def commit(self, message: str = "change") -> str:
+        """Commit everything, a minute after the last commit; gives the hash."""
         self._tick += 60
         self.git("add", "-A")
         self.git("commit", "--quiet", "--allow-empty", "-m", message)
@@ -59,6 +62,7 @@ class Repository:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
+    """An empty repository."""
     folder = tmp_path / "fork"
     folder.mkdir()
     made = Repository(folder)

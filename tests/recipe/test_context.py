@@ -18,9 +18,11 @@ class Pipe(io.RawIOBase):
         self.data = bytearray()
 
     def writable(self) -> bool:
+        """Always."""
         return True
 
     def write(self, data) -> int:
+        """Keep what is written."""
         self.data += data
         return len(data)
 
@@ -42,11 +44,13 @@ def context(repository, make, tmp_path):
 
 
 def members(data: bytes) -> dict[str, tarfile.TarInfo]:
+    """Name → entry, in the order of the tar."""
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         return {member.name: member for member in tar.getmembers()}
 
 
 def read(data: bytes, name: str) -> bytes:
+    """Content of one entry."""
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         file = tar.extractfile(name)
         assert file

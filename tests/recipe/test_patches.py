@@ -16,6 +16,7 @@ CASES = Path(__file__).parents[1] / "cases" / "patches"
 
 
 def case(name: str) -> bytes:
+    """A file of tests/cases/patches."""
     return (CASES / name).read_bytes()
 
 
@@ -302,7 +303,7 @@ def test_mode_change(source, repository):
 
 
 def test_missing_newline_at_the_end(source, repository, content):
-    """`\\ No newline at end of file` is part of the bytes."""
+    """A last line without a line end stays one."""
     made = source({"f": NUMBERS + "end"})
     patch = edited(repository, {"f": NUMBERS + "end\n"})
     assert content(patches.apply(made, [Patch("p", patch)]).tree, "f") == (NUMBERS + "end\n").encode()

@@ -28,6 +28,7 @@ def project(tmp_path, repository, make):
 
 
 def pin(reference: str) -> str:
+    """Stands for the registry."""
     return f"{reference}@sha256:{'a' * 64}"
 
 

@@ -11,54 +11,37 @@ import pytest
 
 from sistership import resources
 from sistership.errors import MatrixError
-from sistership.matrix.model import Base, Cuda, Fork, Options, PatchRef
+from sistership.matrix.load import load
+from sistership.matrix.model import Base, Cuda, Fork, Options
 from sistership.recipe import render
 from sistership.recipe.flags import flags
 from sistership.recipe.patches import LockedPatch
+from sistership.recipe.refs import is_full
 
 GOLDEN = Path(__file__).parent / "golden"
-#: The real bases, pinned as several public projects pin them.
-BASES = {
-    "build": "nvidia/cuda:12.8.1-devel-ubuntu24.04"
-    "@sha256:520292dbb4f755fd360766059e62956e9379485d9e073bbd2f6e3c20c270ed66",
-    "runtime": "nvidia/cuda:12.8.1-runtime-ubuntu24.04"
-    "@sha256:ebef3c171eeef0298e4eb2e4be843105edf3b8b0ac45e0b43acee358e8046867",
-}
-DEBIAN = {"build": f"debian:bookworm@sha256:{'b' * 64}", "runtime": f"debian:bookworm-slim@sha256:{'d' * 64}"}
-PRACTICE = {
-    "build": f"registry.practice:5000/practice/build:bookworm@sha256:{'b' * 64}",
-    "runtime": f"registry.practice:5000/practice/runtime:bookworm@sha256:{'d' * 64}",
-}
-PATCH = "rpc-zero-byte-tensor.patch"
-UPSTREAM = "84e908c625fb60992b4cdef8180fb12fa9b4c4bf"
-TURBOQUANT = "30d6881eb97be0844b77ff7bc93175e15972d689"
-FORKS = {
-    "upstream": Fork("upstream", "https://github.com/ggml-org/llama.cpp"),
-    "turboquant": Fork("turboquant", "https://github.com/TheTom/llama-cpp-turboquant"),
-    "sample": Fork("sample", "/somewhere/sample.git"),
-}
-PACKAGES = ("build-essential", "ca-certificates", "ccache", "cmake", "ninja-build")
-
-
-def _golden(make, name):
-    """The variant, its resolution and its fork behind a golden file."""
-    common = {"name": name, "packages": PACKAGES, "patches": (PatchRef(PATCH, "why"),)}
-    patches = (LockedPatch(PATCH, "c" * 64),)
-    if name == "turboquant":
-        row = make.variant(fork=name, commit=TURBOQUANT, image="llamacpp-turboquant", tag="tqp-v0.3.0", **common)
-        return row, make.locked(commit=TURBOQUANT, bases=BASES, patches=patches), FORKS[name]
-    if name == "upstream":
-        row = make.variant(fork=name, commit=UPSTREAM, image="llamacpp-rpc", tag="84e908c6", **common)
-        return row, make.locked(commit=UPSTREAM, number=10123, bases=BASES, patches=patches), FORKS[name]
-    if name == "upstream-cpu":
-        row = make.cpu(fork="upstream", commit=UPSTREAM, image="llamacpp-rpc-cpu", tag="84e908c6", **common)
-        locked = make.locked(commit=UPSTREAM, number=10123, bases=DEBIAN, patches=patches)
-        return row, locked, FORKS["upstream"]
-    row = make.cpu(fork="sample", commit="main", image="llamacpp-sample", tag="practice", name="sample", packages=())
-    return row, make.locked(number=9, bases=PRACTICE), FORKS["sample"]
-
-
+PROJECT = Path(__file__).parents[2]
+DEVEL = f"nvidia/cuda:12.8.1-devel-ubuntu24.04@sha256:{'5' * 64}"
 NAMES = ("turboquant", "upstream", "upstream-cpu", "sample")
+
+
+@pytest.fixture(scope="module")
+def golden(make):
+    """Name → (row, resolution, fork): the project's own matrix, with a resolution that never changes."""
+    matrix = load(PROJECT / "buildmatrix.yaml")
+
+    def pinned(reference: str) -> str:
+        return reference if "@sha256:" in reference else f"{reference}@sha256:{'b' * 64}"
+
+    def given(name: str):
+        row = matrix.variants[name]
+        locked = make.locked(
+            commit=row.commit if is_full(row.commit) else make.commit,
+            bases={"build": pinned(row.base.build), "runtime": pinned(row.base.runtime)},
+            patches=tuple(LockedPatch(patch.file, "c" * 64) for patch in row.patches),
+        )
+        return row, locked, matrix.forks[row.fork]
+
+    return given
 
 
 def text(row, locked=None, *, fork=None, platform="linux/amd64", template=None, key="f" * 64):
@@ -88,9 +71,9 @@ def argv(dockerfile: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_golden(make, name):
+def test_golden(golden, name):
     """A variant renders to exactly the file that was reviewed; UPDATE_GOLDEN=1 writes it anew."""
-    row, locked, fork = _golden(make, name)
+    row, locked, fork = golden(name)
     made = text(row, locked, fork=fork)
     path = GOLDEN / f"{name}.Dockerfile"
     if os.environ.get("UPDATE_GOLDEN"):
@@ -105,7 +88,9 @@ def test_hadolint(name):
     hadolint = Path(sys.executable).with_name("hadolint")
     if not hadolint.exists():
         pytest.skip("hadolint is not installed")
-    done = subprocess.run([hadolint, "--no-color", GOLDEN / f"{name}.Dockerfile"], capture_output=True, text=True)
+    done = subprocess.run(
+        [hadolint, "--no-color", GOLDEN / f"{name}.Dockerfile"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -116,9 +101,9 @@ def test_semicolon_list_is_one_word(make):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_flag_once(make, name):
+def test_each_flag_once(golden, name):
     """No flag is given twice, and each survives the shell as the recipe means it."""
-    row, locked, fork = _golden(make, name)
+    row, locked, fork = golden(name)
     given = [arg for arg in argv(text(row, locked, fork=fork)) if arg.startswith("-D")]
     meant = flags(row, "linux/amd64", number=str(locked.number), commit=locked.commit)
     assert given == [f"-D{flag.name}={flag.value}" for flag in meant]
@@ -128,9 +113,9 @@ def test_each_flag_once(make, name):
 
 
 @pytest.mark.parametrize("name", ["turboquant", "upstream"])
-def test_flags_of_the_real_rows(make, name):
+def test_flags_of_the_real_rows(golden, name):
     """The flags with which these builds are known to work, and those that keep the build honest."""
-    row, locked, fork = _golden(make, name)
+    row, locked, fork = golden(name)
     given = set(argv(text(row, locked, fork=fork)))
     assert given >= {
         "-DCMAKE_BUILD_TYPE=Release",
@@ -179,7 +164,7 @@ def test_ui_flags_once_after_merging(make, repeated):
 
 
 def test_users_flag(make):
-    """A flag of the user's is given once, wins over a guard, and must be known to the source when it is none of ours."""
+    """A user's flag is given once, wins over a guard, and must be known to the source when it is none of ours."""
     row = make.variant(cmake={"GGML_CUDA_FA_ALL_QUANTS": "ON", "GGML_CUDA_NCCL": "ON", "X": "a b;$c'd"})
     made = text(row, make.locked())
     given = argv(made)
@@ -246,9 +231,9 @@ def test_no_arg_before_from(make):
 
 
 @pytest.mark.parametrize("name", ["turboquant", "upstream"])
-def test_stub_stays_in_the_build_stage(make, name):
+def test_stub_stays_in_the_build_stage(golden, name):
     """Stubs come by LIBRARY_PATH inside RUN lines only; nothing of them is in the image (NVIDIA/nvidia-docker#76)."""
-    row, locked, fork = _golden(make, name)
+    row, locked, fork = golden(name)
     made = text(row, locked, fork=fork)
     assert "LD_LIBRARY_PATH" not in made
     assert "ld.so.conf" not in made
@@ -262,8 +247,7 @@ def test_stub_stays_in_the_build_stage(make, name):
 
 def test_devel_base_as_runtime(make):
     """The final stage adds no stub path either when the devel base is what runs."""
-    bases = {"build": BASES["build"], "runtime": BASES["build"]}
-    made = text(make.variant(base=Base(bases["build"], bases["build"])), make.locked(bases=bases))
+    made = text(make.variant(base=Base(DEVEL, DEVEL)), make.locked(bases={"build": DEVEL, "runtime": DEVEL}))
     assert "stubs" not in made[made.rindex("\nFROM ") :]
 
 
@@ -304,8 +288,8 @@ def test_bases_are_pinned(make):
 
 def test_unresolved_is_marked(make):
     """Without a lock the text says what is missing, and keeps what the matrix pins itself."""
-    made = text(make.variant(base=Base(BASES["build"], "nvidia/cuda:12.8.1-runtime-ubuntu24.04")))
-    assert f"FROM {BASES['build']} AS packages" in made
+    made = text(make.variant(base=Base(DEVEL, "nvidia/cuda:12.8.1-runtime-ubuntu24.04")))
+    assert f"FROM {DEVEL} AS packages" in made
     assert "FROM nvidia/cuda:12.8.1-runtime-ubuntu24.04@sha256:<not resolved: run sistership lock> AS runtime" in made
     assert 'LLAMA_BUILD_NUMBER="<not resolved' in made
     assert made.splitlines()[1].startswith("# NOT RESOLVED")

@@ -17,11 +17,13 @@ NAMES = "rpc-server|ggml-rpc-server"
 
 
 def sh(script: str, *args: object, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run a support script as the build stage does."""
     argv = ["/bin/sh", str(SUPPORT / script), *map(str, args)]
     return subprocess.run(argv, capture_output=True, text=True, check=False, env={**os.environ, **env})
 
 
 def program(path: Path) -> Path:
+    """An executable that says its name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\necho {path.name}\n")
     path.chmod(0o755)
@@ -46,12 +48,14 @@ def tree(tmp_path):
 
 
 def collect(root: Path, worker: str = NAMES, backend: str = "cuda") -> subprocess.CompletedProcess[str]:
+    """Run collect.sh on a tree of `tree`."""
     return sh(
         "collect.sh", root / "build", root / "out", root / "runtime", backend, worker, "llama-cli", "llama-server"
     )
 
 
 def content(layer: Path) -> list[str]:
+    """Files and links of a layer's folder."""
     return sorted(str(path.relative_to(layer)) for path in layer.rglob("*") if not path.is_dir())
 
 
@@ -62,7 +66,7 @@ def test_worker_has_one_stable_name(tree, name):
     done = collect(root)
     assert done.returncode == 0, done.stderr
     stable = root / "out/30-bin/app/bin/llama-rpc-worker"
-    assert os.readlink(stable) == name
+    assert str(stable.readlink()) == name
     assert subprocess.check_output([stable], text=True).strip() in {name, "llama-rpc-worker"}
     assert (root / "out/30-bin/app/bin" / name).is_file()
 
@@ -225,7 +229,7 @@ CMake Warning:
     ],
 )
 def test_unused_flags(tmp_path, unused, guards, ok):
-    """A flag the source does not know fails the build, unless it only guards; nothing else in the log is taken for one."""
+    """A flag the source does not know fails the build, unless it only guards; other warnings are none."""
     log = tmp_path / "err"
     names = "\n".join(f"    {name}" for name in unused)
     log.write_text(WARNING.format(names=names) if unused else "CMake Warning:\n  something\n\n    NOT_A_FLAG\n")

@@ -12,7 +12,7 @@ import pytest
 from sistership.errors import SourceError
 from sistership.matrix.model import Fork
 from sistership.recipe import source as rooms
-from sistership.recipe.git import git
+from sistership.recipe.git import environment, git
 from sistership.recipe.source import Sources
 
 
@@ -62,15 +62,17 @@ def remote(monkeypatch):
 
 
 def sources(tmp_path: Path, **local: Path) -> Sources:
+    """Sources with a cache of the test's own."""
     return Sources(tmp_path / "cache", local)
 
 
 def fork(address: Path) -> Fork:
+    """A fork at a bare repository."""
     return Fork("fork", f"file://{address}", "https://git.example/fork")
 
 
 def test_pin_behind_the_tip(history, tmp_path, remote):
-    """A commit three behind the tip, without a tag, is fetched by its hash and is what was asked for (misp-docker#197)."""
+    """A commit three behind the tip, without a tag, is fetched by its hash and checked (MISP/misp-docker#197)."""
     bare, commits, _ = history
     got = sources(tmp_path).fetch(fork(bare), commits[-4])
     assert (got.commit, got.number) == (commits[-4], 9)
@@ -313,8 +315,6 @@ def test_replaced_objects_are_ignored(history, clone, tmp_path):
 
 def test_never_asks(monkeypatch, tmp_path):
     """Git runs without questions, whatever the terminal."""
-    from sistership.recipe.git import environment
-
     assert environment()["GIT_TERMINAL_PROMPT"] == "0"
     monkeypatch.setenv("GIT_DIR", "x")
     assert "GIT_DIR" not in environment()

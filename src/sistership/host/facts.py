@@ -98,9 +98,17 @@ def parse_version(text: str) -> Version:
         return Version("0")
 
 
-def probe_script(docker: str) -> str:
-    """The script that asks for everything at once; each answer under a line of its own."""
+def probe_script(docker: str, references: Sequence[str] = ()) -> str:
+    """The script that asks for everything at once; each answer under a line of its own.
+
+    Args:
+        docker: shell words of the engine's CLI.
+        references: images to ask for by name or ID beyond those that are listed:
+            the containerd store of Engine 26.1 does not list an image that lacks a layer.
+    """
     tools = quote(*_TOOLS)
+    words = quote(*references)
+    named = f"{docker} image inspect --format '{{{{json .}}}}' {words} 2>/dev/null" if references else ":"
     return f"""
 sec() {{ printf '\\n{_SECTION}%s\\n' "$1"; }}
 sec machine; uname -m
@@ -116,18 +124,22 @@ sec disk2; [ -d /var/lib/containerd ] && df -Pk /var/lib/containerd 2>/dev/null 
 sec images
 ids=$({docker} image ls --all --quiet --no-trunc 2>/dev/null | sort -u)
 [ -z "$ids" ] || {docker} image inspect --format '{{{{json .}}}}' $ids 2>/dev/null
+{named}
 true
 """
 
 
-def probe(peer: Peer, *, timeout: float = 60) -> HostFacts:
+def probe(peer: Peer, references: Sequence[str] = (), *, timeout: float = 60) -> HostFacts:
     """Ask a host.
+
+    Args:
+        references: see probe_script.
 
     Raises:
         HostUnreachableError: no connection.
         HostUnfitError: no engine, or no right to use it.
     """
-    return parse(peer.name, peer.transport.run(probe_script(peer.docker), timeout=timeout))
+    return parse(peer.name, peer.transport.run(probe_script(peer.docker, references), timeout=timeout))
 
 
 def sections(text: str) -> dict[str, str]:
@@ -245,14 +257,11 @@ def held_image(document: Mapping[str, Any]) -> HeldImage:
 
 
 def _images(text: str) -> tuple[HeldImage, ...]:
-    found: list[HeldImage] = []
+    found: dict[str, HeldImage] = {}
     for line in text.splitlines():
         document = _json(line)
         if document is not None:
-            found.append(held_image(document))
-    return tuple(found)
+            image = held_image(document)
+            found[image.id] = image
+    return tuple(found.values())
 
-
-def images_of(documents: Sequence[Mapping[str, Any]]) -> tuple[HeldImage, ...]:
-    """Images from inspect documents, for callers that have them already."""
-    return tuple(map(held_image, documents))

@@ -50,6 +50,11 @@ class Release:
         repository = self.reference.rpartition(":")[0]
         return f"{OWN_REGISTRY}/{repository}:{short(self.image.config)}"
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everything a host may know this image by: names and IDs."""
+        return (self.unique, self.reference, self.image.config, self.image.manifest, self.image.manifest_plain)
+
 
 def short(digest: str) -> str:
     """12 hex digits of a digest, for names and for people; never for a comparison."""

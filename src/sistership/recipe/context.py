@@ -11,13 +11,14 @@ import io
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Final, TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from sistership.recipe.git import Objects, git
 
 if TYPE_CHECKING:
-    from sistership.recipe.recipe import Recipe
     from collections.abc import Iterable, Mapping
+
+    from sistership.recipe.recipe import Recipe
 
 #: One constant for every entry (2025-01-01): a time from the commit would change layers whose content did not change.
 MTIME: Final = 1_735_689_600

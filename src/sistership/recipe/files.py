@@ -8,8 +8,8 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 def write_atomic(path: Path, data: bytes) -> None:

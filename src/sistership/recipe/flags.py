@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, replace
-from typing import Final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sistership.matrix.model import Variant, architecture
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import IO, Final, Self, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Final, Self
 
 from sistership.errors import SourceError
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 #: Settings that would change bytes, ask questions, run programs, or start work in the background.
 #: The rest of the user's configuration stays: proxies, credentials and `insteadOf` are how they reach their forks.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit, urlunsplit
 
-
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sistership.matrix.model import Fork, Variant
     from sistership.recipe.lock import LockedVariant
-    from collections.abc import Mapping
 
 _OCI: Final = "org.opencontainers.image"
 _OURS: Final = "dev.sistership"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from sistership.errors import LockError
 from sistership.recipe import files
 from sistership.recipe.patches import LockedPatch
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from collections.abc import Mapping
+    from pathlib import Path
 
 NAME: Final = "buildmatrix.lock.json"
 VERSION: Final = 1

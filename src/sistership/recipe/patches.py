@@ -16,18 +16,19 @@ import hashlib
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sistership import resources
 from sistership.errors import PatchError
 from sistership.recipe import place
 from sistership.recipe.diff import DiffError, FileDiff, lines, parse
 from sistership.recipe.git import GitError, git, text
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sistership.recipe.source import Source
-    from sistership.matrix.model import Variant
     from collections.abc import Callable, Sequence
+
+    from sistership.matrix.model import Variant
+    from sistership.recipe.source import Source
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ and nobody can know which one was meant. (The one that was meant may be the one 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sistership.recipe.diff import FileDiff, Hunk, lines
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,8 +46,11 @@ def place(hunk: Hunk, whole: Lines) -> int | str:
     if whole[hunk.index : end] == hunk.before:
         return hunk.index
     found = places(hunk.before, whole)
-    if not found:
-        return _why_absent(hunk, whole)
+    return _elsewhere(hunk, whole, found) if found else _why_absent(hunk, whole)
+
+
+def _elsewhere(hunk: Hunk, whole: Lines, found: tuple[int, ...]) -> int | str:
+    """The index for a hunk whose lines are not where it says, but at `found`."""
     rows = ", ".join(str(at + 1) for at in found[:4])
     if len(found) > 1:
         return f"not at line {hunk.index + 1}, and its lines occur {len(found)} times elsewhere (lines {rows})"

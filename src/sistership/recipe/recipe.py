@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from sistership.errors import LockError
 from sistership.recipe import patches, render
 from sistership.recipe.key import digest, recipe_key
 from sistership.recipe.labels import address, labels
 from sistership.recipe.lock import LockedVariant
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sistership.recipe.source import Source, Sources
-    from sistership.matrix.model import Matrix, Variant
-    from pathlib import Path
     from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from sistership.matrix.model import Matrix, Variant
+    from sistership.recipe.source import Source, Sources
 
 
 @dataclass(frozen=True)

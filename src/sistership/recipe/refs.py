@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from sistership.errors import SourceError
 from sistership.recipe.git import GitError, git
 
 if TYPE_CHECKING:
-    from sistership.matrix.model import Fork
     from collections.abc import Callable
+
+    from sistership.matrix.model import Fork
 
 _FULL: Final = re.compile(r"[0-9a-fA-F]{40}")
 #: Git itself takes no fewer than four digits.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import traceback
 from dataclasses import dataclass
-from typing import Any, Final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, TemplateError, TemplateSyntaxError
 
@@ -19,9 +19,10 @@ from sistership.recipe.labels import labels
 from sistership.recipe.lock import LockedVariant
 
 if TYPE_CHECKING:
-    from sistership.matrix.model import Fork, Matrix, Variant
-    from pathlib import Path
     from collections.abc import Mapping
+    from pathlib import Path
+
+    from sistership.matrix.model import Fork, Matrix, Variant
 
 #: Stands where the lock would say more.
 UNRESOLVED: Final = "<not resolved: run sistership lock>"

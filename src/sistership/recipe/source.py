@@ -18,7 +18,7 @@ import re
 import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sistership.errors import SourceError
 from sistership.recipe import files
@@ -26,9 +26,10 @@ from sistership.recipe.git import GitError, git, text
 from sistership.recipe.refs import Origin, commit_of, is_full
 
 if TYPE_CHECKING:
-    from sistership.matrix.model import Fork
-    from pathlib import Path
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from sistership.matrix.model import Fork
 
 _KEPT: Final = "refs/sistership"
 #: Old servers give whole branches only.
@@ -115,12 +116,12 @@ class Sources:
         repo = box / "source.git"
         ref = f"+{commit}:{_KEPT}/{commit}"
         try:
-            _fetch(repo, descriptor, "--depth=1", origin.address, ref)
+            _fetch(repo, descriptor, "--depth=1", "--", origin.address, ref)
         except GitError as error:
             if not _NO_EXACT_FETCH.search(error.stderr):
                 raise
             everything = ("+refs/heads/*:refs/origin/heads/*", "+refs/tags/*:refs/origin/tags/*")
-            _fetch(repo, descriptor, origin.address, *everything)
+            _fetch(repo, descriptor, "--", origin.address, *everything)
             git("update-ref", f"{_KEPT}/{commit}", commit, repo=repo)
         return repo
 
@@ -202,7 +203,7 @@ def _fetch_history(repo: Path, origin: Origin, descriptor: int, *refs: str) -> N
     _prepare(repo)
     for key, value in (("url", origin.address), ("promisor", "true"), ("partialclonefilter", "tree:0")):
         git("config", f"remote.origin.{key}", value, repo=repo)
-    _fetch(repo, descriptor, "--filter=tree:0", "origin", *refs)
+    _fetch(repo, descriptor, "--filter=tree:0", "--", "origin", *refs)
 
 
 def _prepare(repo: Path) -> None:

@@ -48,7 +48,7 @@ def plan_all(peers: Sequence[Peer], release: Release, *, jobs: int = 16) -> list
 
     def one(peer: Peer) -> HostPlan | SistershipError:
         try:
-            facts = probe(peer)
+            facts = probe(peer, release.names)
             return plan_host(peer.name, release, facts, verdict_on(peer, release, facts))
         except SistershipError as error:
             return error
@@ -99,7 +99,7 @@ def ship_host(peer: Peer, release: Release, store: Store, reporter: Reporter) ->
 
 
 def _locked(peer: Peer, release: Release, store: Store, reporter: Reporter, count: _Count) -> Shipped:
-    facts = probe(peer)
+    facts = probe(peer, release.names)
     before = verdict_on(peer, release, facts)
     plan = plan_host(peer.name, release, facts, before)
     for step in plan.steps:
@@ -146,7 +146,7 @@ def _tag_verified(peer: Peer, release: Release, plan: HostPlan) -> HostFacts:
     Raises:
         ShipError: it is not whole; the tag still points where it did.
     """
-    facts = probe(peer)
+    facts = probe(peer, release.names)
     held = candidate(release, facts)
     verdict = verdict_on(peer, release, facts)
     if held is None or verdict.kind not in (Kind.OK, Kind.TAG_MOVED):
@@ -158,7 +158,7 @@ def _tag_verified(peer: Peer, release: Release, plan: HostPlan) -> HostFacts:
         )
     if verdict.kind is Kind.TAG_MOVED:
         tag(peer, release, plan, held.id)
-        facts = probe(peer)
+        facts = probe(peer, release.names)
     return facts
 
 

@@ -52,7 +52,7 @@ def verify_all(peers: Sequence[Peer], releases: Sequence[Release], *, jobs: int 
 def verify_host(peer: Peer, releases: Sequence[Release]) -> list[HostVerdict]:
     """Every release on one host; never raises for what is wrong there."""
     try:
-        facts = probe(peer)
+        facts = probe(peer, [name for release in releases for name in release.names])
         return [HostVerdict(peer.name, release, verdict_on(peer, release, facts), facts) for release in releases]
     except (HostUnreachableError, HostUnfitError) as error:
         verdict = from_error(error)

@@ -1,8 +1,8 @@
 # Variant sample for linux/amd64, rendered by sistership from dockerfiles/llamacpp.Dockerfile.j2.
 
-FROM registry.practice:5000/practice/runtime:bookworm@sha256:dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd AS runtime
+FROM 127.0.0.1:5000/practice/runtime:bookworm@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb AS runtime
 
-FROM registry.practice:5000/practice/build:bookworm@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb AS packages
+FROM 127.0.0.1:5000/practice/build:bookworm@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb AS packages
 
 FROM packages AS build
 COPY sistership/ /sistership/
@@ -41,7 +41,7 @@ RUN --network=none unset SOURCE_DATE_EPOCH; \
     -DGGML_AMX_TILE=OFF \
     -DGGML_AMX_INT8=OFF \
     -DGGML_AMX_BF16=OFF \
-    -DLLAMA_BUILD_NUMBER=9 \
+    -DLLAMA_BUILD_NUMBER=9079 \
     -DLLAMA_BUILD_COMMIT=1234567890abcdef1234567890abcdef12345678 \
     -DGGML_CCACHE=OFF \
     -DCMAKE_C_COMPILER_LAUNCHER=/sistership/launch.sh \
@@ -77,10 +77,10 @@ ENV PATH=/app/bin:$PATH
 LABEL org.opencontainers.image.created="2026-05-01T10:00:00Z" \
       org.opencontainers.image.revision="1234567890abcdef1234567890abcdef12345678" \
       org.opencontainers.image.source="sample" \
-      org.opencontainers.image.title="llamacpp-sample" \
+      org.opencontainers.image.title="sistership-sample" \
       org.opencontainers.image.version="practice" \
       dev.sistership.archs="" \
-      dev.sistership.patches="" \
+      dev.sistership.patches="rpc-zero-byte-tensor.patch@sha256:cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc" \
       dev.sistership.recipe="ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff" \
       dev.sistership.tree="fedcba0987654321fedcba0987654321fedcba09" \
       dev.sistership.variant="sample"

@@ -1,6 +1,6 @@
 # Variant upstream-cpu for linux/amd64, rendered by sistership from dockerfiles/llamacpp.Dockerfile.j2.
 
-FROM debian:bookworm-slim@sha256:dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd AS runtime
+FROM debian:bookworm-slim@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb AS runtime
 
 FROM debian:bookworm@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb AS packages
 # No versions: they come from the package archive of the base, which is pinned by digest.
@@ -8,7 +8,6 @@ FROM debian:bookworm@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
     build-essential \
-    ca-certificates \
     ccache \
     cmake \
     ninja-build \
@@ -51,7 +50,7 @@ RUN --network=none unset SOURCE_DATE_EPOCH; \
     -DGGML_AMX_TILE=OFF \
     -DGGML_AMX_INT8=OFF \
     -DGGML_AMX_BF16=OFF \
-    -DLLAMA_BUILD_NUMBER=10123 \
+    -DLLAMA_BUILD_NUMBER=9079 \
     -DLLAMA_BUILD_COMMIT=84e908c625fb60992b4cdef8180fb12fa9b4c4bf \
     -DGGML_CCACHE=OFF \
     -DCMAKE_C_COMPILER_LAUNCHER=/sistership/launch.sh \

@@ -8,7 +8,6 @@ FROM nvidia/cuda:12.8.1-devel-ubuntu24.04@sha256:520292dbb4f755fd360766059e62956
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
     build-essential \
-    ca-certificates \
     ccache \
     cmake \
     ninja-build \
@@ -54,7 +53,7 @@ RUN --network=none unset SOURCE_DATE_EPOCH; \
     -DGGML_AMX_TILE=OFF \
     -DGGML_AMX_INT8=OFF \
     -DGGML_AMX_BF16=OFF \
-    -DLLAMA_BUILD_NUMBER=10123 \
+    -DLLAMA_BUILD_NUMBER=9079 \
     -DLLAMA_BUILD_COMMIT=84e908c625fb60992b4cdef8180fb12fa9b4c4bf \
     -DGGML_CCACHE=OFF \
     -DCMAKE_C_COMPILER_LAUNCHER=/sistership/launch.sh \
