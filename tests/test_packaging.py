@@ -59,7 +59,10 @@ def build(target: str, folder: Path) -> Path:
     """The project built as "wheel" or "sdist" into `folder`."""
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)],
-        cwd=ROOT, check=True, capture_output=True, timeout=120,
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        timeout=120,
     )
     (built,) = folder.iterdir()
     return built

@@ -43,9 +43,7 @@ class SistershipError(Exception):
 
     code: ClassVar[int] = 1
 
-    def __init__(
-        self, what: str, *, where: str | None = None, why: str | None = None, hint: str | None = None
-    ) -> None:
+    def __init__(self, what: str, *, where: str | None = None, why: str | None = None, hint: str | None = None) -> None:
         super().__init__(what)
         self.what = what
         self.where = where

@@ -20,7 +20,7 @@ def cache() -> Path:
 
 def store() -> Path:
     """Images and their blobs. `SISTERSHIP_STORE` moves it."""
-    return _place("SISTERSHIP_STORE", os.path.join(platformdirs.user_data_dir(_APP), "store"))
+    return _place("SISTERSHIP_STORE", f"{platformdirs.user_data_dir(_APP)}/store")
 
 
 def logs() -> Path:

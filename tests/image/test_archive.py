@@ -123,7 +123,7 @@ def test_a_damaged_blob_ends_the_archive_before_its_metadata(plain: bool, store:
 
 
 def test_a_cut_blob_is_found_when_it_is_unpacked(store: Store, tmp_path: Path) -> None:
-    """zstd readers end a cut frame without an error; size and digest tell."""
+    """zstd readers end a cut frame without an error; the digest tells."""
     made = image(store, tmp_path)
     path = store.path(made.layers[1].digest)
     path.write_bytes(path.read_bytes()[:-6])

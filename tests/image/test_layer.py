@@ -114,6 +114,14 @@ def test_ancestors_keep_their_attributes() -> None:
         assert {info.name: info.mode for info in tar if info.isdir()} == {"tmp": 0o1777, "root": 0o700}
 
 
+def test_a_file_capability_alone_is_a_change() -> None:
+    """Security xattrs are part of the meaning."""
+    lower = base_of([Item(b"app", data=b"x")])
+    layer = canonical(lower, tar_of([Item(b"app", data=b"x", xattrs=(("security.capability", "cap"),))]))
+    with tarfile.open(fileobj=io.BytesIO(layer)) as tar:
+        assert [info.pax_headers for info in tar] == [{"SCHILY.xattr.security.capability": "cap"}]
+
+
 def test_nothing_changed_is_an_empty_difference() -> None:
     """A layer that only touches what is there has no canonical layer at all."""
     items = [directory(b"etc"), Item(b"etc/passwd", data=b"root")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -90,6 +91,14 @@ def test_another_image_is_refused(store: Store, tmp_path: Path) -> None:
     path = save().legacy(tmp_path / "raw.tar")
     with pytest.raises(IdentityError, match="another one"):
         restore(path, made, store)
+
+
+def test_a_record_with_other_layers_is_refused(store: Store, tmp_path: Path) -> None:
+    """A damaged record does not make an image with fewer layers than its config names."""
+    made = image(store, tmp_path)
+    path = saved(made, store).legacy(tmp_path / "back.tar")
+    with pytest.raises(IdentityError):
+        restore(path, replace(made, layers=made.layers[:2]), store)
 
 
 def test_a_damaged_layer_is_refused(store: Store, tmp_path: Path) -> None:

@@ -90,12 +90,14 @@ def test_nothing_below_a_removed_or_replaced_directory_is_named() -> None:
 
 
 def test_same_compares_meaning() -> None:
-    """Mode, owner, content and link target count one by one; equal content in another place does not."""
+    """Mode, owners, xattrs, content and link target count one by one; equal content in another place does not."""
     one = file(b"1")
     assert one.same(file(b"1"))
     assert not one.same(file(b"2"))
     assert not one.same(file(b"11"))
     assert not one.same(file(b"1", mode=0o600))
     assert not one.same(Inode(Kind.FILE, 0o644, 1, 0, content=one.content))
+    assert not one.same(Inode(Kind.FILE, 0o644, 0, 1, content=one.content))
+    assert not one.same(Inode(Kind.FILE, 0o644, 0, 0, xattrs=((b"security.capability", b"x"),), content=one.content))
     link = Inode(Kind.SYMLINK, 0o777, 0, 0, link=b"a")
     assert not link.same(Inode(Kind.SYMLINK, 0o777, 0, 0, link=b"b"))

@@ -60,7 +60,7 @@ def test_progress_is_throttled_but_the_end_is_shown() -> None:
     """A pipe gets a line now and then, and always the last one."""
     out = io.StringIO()
     lines = Lines(out)
-    for done in range(0, 101):
+    for done in range(101):
         lines.progress("h", "sent", done, 100)
     assert out.getvalue().splitlines()[-1].endswith("sent 100 B of 100 B")
     assert len(out.getvalue().splitlines()) == 2

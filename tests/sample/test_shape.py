@@ -129,7 +129,11 @@ def test_patches_apply(tmp_path):
     for name in series():
         done = subprocess.run(
             ["git", "apply", "--verbose", str(PATCHES / name)],
-            cwd=tree, capture_output=True, text=True, timeout=30, check=False,
+            cwd=tree,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         assert "offset" not in done.stderr

@@ -84,7 +84,7 @@ def test_moved_tag_is_only_moved_back_and_the_other_kept() -> None:
 
 def test_small_disks_are_refused_before_anything_is_sent() -> None:
     """Staging and the engine's own disk are both asked, with the figures."""
-    with pytest.raises(HostUnfitError, match="staging folder needs 64.0 MiB, 1000 B are free"):
+    with pytest.raises(HostUnfitError, match=r"staging folder needs 64\.0 MiB, 1000 B are free"):
         plan_host("h", RELEASE, facts(stage_free=1000), MISSING)
     with pytest.raises(HostUnfitError, match="the engine needs"):
         plan_host("h", RELEASE, facts(free=1000), MISSING)

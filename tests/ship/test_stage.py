@@ -59,9 +59,7 @@ def test_skip(offset: int) -> None:
 
 
 @pytest.mark.parametrize("flock", [True, False])
-def test_one_ship_at_a_time(
-    peer: Peer, flock: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_one_ship_at_a_time(peer: Peer, flock: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A second lock is refused with exit code 24 while the first is held, and granted afterwards; without flock too."""
     if not flock:
         tools = tmp_path / "bin"
@@ -84,7 +82,7 @@ def test_lock_goes_with_its_connection(peer: Peer) -> None:
     lock = HostLock(Peer(peer.host, first, "docker"))
     lock.__enter__()
     threading.Timer(0.1, first.close).start()
-    lock._thread.join(10)  # noqa: SLF001 - the thread ends with the connection
-    assert not lock._thread.is_alive()  # noqa: SLF001
+    lock._thread.join(10)
+    assert not lock._thread.is_alive()
     with HostLock(peer):
         pass

@@ -39,7 +39,12 @@ def run(folder: Path, *words: str) -> tuple[int, str, str]:
     """Exit code, standard output and standard error of `sistership WORDS`."""
     environ = {**os.environ, "SISTERSHIP_STORE": str(folder / "store"), "SISTERSHIP_CACHE": str(folder / "cache")}
     done = subprocess.run(
-        [sys.executable, "-m", "sistership", *words], cwd=folder, env=environ, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "sistership", *words],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout, done.stderr

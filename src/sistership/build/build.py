@@ -73,9 +73,7 @@ def already_built(recipe: Recipe, lock: Lock, store: Store) -> tuple[Release | N
     return release, not store.image_complete(release.image, deep=True)
 
 
-def build(
-    recipe: Recipe, lock: Lock, store: Store, builder: Host, peers: Sequence[Host], reporter: Reporter
-) -> Built:
+def build(recipe: Recipe, lock: Lock, store: Store, builder: Host, peers: Sequence[Host], reporter: Reporter) -> Built:
     """The image of a recipe: from the store, from a host that verifies, or from the builder.
 
     Args:

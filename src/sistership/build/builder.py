@@ -46,7 +46,7 @@ def run_build(
     """
     tail = bytearray()
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as out:
+    with log.open("wb", buffering=0) as out:
         steps = StepLines(lambda line: reporter.step(peer.name, line))
 
         def take(chunk: bytes) -> None:
@@ -67,16 +67,15 @@ def failure(recipe: Recipe, builder: str, text: str, log: Path) -> BuildError:
     cause = explain(text)
     where = f"{recipe.variant.name} on {builder}"
     if cause:
-        return BuildError(
-            "the build failed", where=where, why=cause.why, hint=f"{cause.hint}\n  log:  {log}"
-        )
+        return BuildError("the build failed", where=where, why=cause.why, hint=f"{cause.hint}\n  log:  {log}")
     return BuildError(f"the build failed:\n{last_words(text)}", where=where, hint=f"read the whole log: {log}")
 
 
 class StepLines:
-    """Finds the steps of a build in buildx's plain progress, for people who wait."""
+    """Finds what a build does in buildx's plain progress, for people who wait: steps, and each tenth of a compile."""
 
     _STEP = re.compile(r"^#\d+ (\[[^\]]+\] .+)$")
+    _COMPILED = re.compile(r"^#\d+ [\d.]+ \[(\d+)/(\d+)\] ")
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
@@ -87,10 +86,20 @@ class StepLines:
         """Take the next piece of output."""
         *lines, self._rest = (self._rest + chunk.decode(errors="replace")).split("\n")
         for line in lines:
-            found = self._STEP.match(line)
-            if found and not found.group(1).startswith("[internal]") and found.group(1) not in self._seen:
-                self._seen.add(found.group(1))
-                self._tell(found.group(1)[:100])
+            self._line(line)
+
+    def _line(self, line: str) -> None:
+        if (step := self._STEP.match(line)) and not step[1].startswith("[internal]"):
+            self._once(step[1], " ".join(step[1].split())[:100])
+        elif compiled := self._COMPILED.match(line):
+            done, total = int(compiled[1]), int(compiled[2])
+            tenth = done * 10 // total if total else 0
+            self._once(f"{tenth}/{total}", f"compiled {done} of {total}")
+
+    def _once(self, key: str, text: str) -> None:
+        if key not in self._seen:
+            self._seen.add(key)
+            self._tell(text)
 
 
 def export(peer: Peer, recipe: Recipe, out: BinaryIO) -> None:

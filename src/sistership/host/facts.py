@@ -264,4 +264,3 @@ def _images(text: str) -> tuple[HeldImage, ...]:
             image = held_image(document)
             found[image.id] = image
     return tuple(found.values())
-

@@ -17,6 +17,8 @@ from sistership.host.transport import Completed, Frame, Sink, Unframe
 
 #: A socket's path has 104 bytes on BSD and macOS, 108 on Linux, and ssh appends up to 17 while it makes one.
 _SOCKET_LIMIT = 103 - 17
+#: ssh's own exit status when it, and not the command, failed.
+_SSH_FAILED = 255
 _HASH = 40  # %C is a SHA-1 in hex: host, port, user and jump host
 
 
@@ -96,7 +98,7 @@ class OpenSSH:
                     where=self.host,
                     hint=f"see what hangs there: ssh {self._destination}",
                 )
-            if ended.status != 255 and unframe.preface:
+            if ended.status != _SSH_FAILED and unframe.preface:
                 raise HostUnreachableError(
                     "its shell printed text and ended before the script ran",
                     where=self.host,
@@ -123,7 +125,7 @@ def _socket_folder() -> str:
         folder = tempfile.mkdtemp(prefix="sship-", dir=base)
         if control_path(folder):
             return folder
-        os.rmdir(folder)
+        Path(folder).rmdir()
     return tempfile.mkdtemp(prefix="sship-")
 
 
@@ -163,9 +165,7 @@ def refusal(host: str, destination: str, err: str) -> HostUnreachableError:
             line = next((text.strip() for text in err.splitlines() if re.search(pattern, text)), "")
             return HostUnreachableError(what, where=host, why=line, hint=hint.format(dest=destination))
     last = err.strip().splitlines()[-1:] or ["ssh ended without a word"]
-    return HostUnreachableError(
-        "no connection", where=host, why=last[0], hint=f"try it by hand: ssh {destination}"
-    )
+    return HostUnreachableError("no connection", where=host, why=last[0], hint=f"try it by hand: ssh {destination}")
 
 
 def _host_key_changed(host: str, err: str) -> HostUnreachableError:

@@ -20,7 +20,13 @@ _TAIL_BYTES = 16_384
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended: its status (negative: the signal), the tail of its standard error, and whether time ran out."""
+    """How a program ended.
+
+    Attributes:
+        status: exit status; negative: the signal that ended it.
+        err: the tail of its standard error.
+        timed_out: it was ended because its time ran out.
+    """
 
     status: int
     err: str
@@ -73,16 +79,17 @@ class Processes:
             timer.start()
         errors: list[BaseException] = []
         tail: deque[bytes] = deque()
-        assert process.stdout and process.stderr
-        listener = threading.Thread(target=_keep_tail, args=(process.stderr, tail), daemon=True)
+        out, words, into = process.stdout, process.stderr, process.stdin
+        if out is None or words is None:  # never with PIPE; said for the type checker
+            raise OSError("no pipes")
+        listener = threading.Thread(target=_keep_tail, args=(words, tail), daemon=True)
         listener.start()
-        if stdin is not None:
-            assert process.stdin
+        if stdin is not None and into is not None:
             # Nobody waits for this one: when the program has ended, what it did not read does not matter, and
             # what failed in making its input was noted before the program was ended for it.
-            threading.Thread(target=_feed, args=(process, process.stdin, stdin, errors), daemon=True).start()
+            threading.Thread(target=_feed, args=(process, into, stdin, errors), daemon=True).start()
         try:
-            while chunk := os.read(process.stdout.fileno(), CHUNK):
+            while chunk := os.read(out.fileno(), CHUNK):
                 sink(chunk)
             listener.join()
             status = process.wait()
@@ -90,7 +97,7 @@ class Processes:
             if timer:
                 timer.cancel()
             _end(process)
-            process.stdout.close()
+            out.close()
             with self._lock:
                 self._running.discard(process)
         if errors:

@@ -18,7 +18,7 @@ from typing import Protocol
 #: Where engines and tools live when a non-interactive shell has a short PATH (macOS, snap, sbin).
 EXTRA_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/snap/bin:/opt/homebrew/bin"
 
-Sink = Callable[[bytes], None]
+Sink = Callable[[bytes], object]
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ def _layers(release: Release, encoding: Encoding, staged: Mapping[str, int]) -> 
     for layer in release.image.layers:
         file = staged_name(layer, encoding)
         size = layer.size if encoding is Encoding.ZSTD else layer.plain_size
-        # A finished file was checked before it got its name; of a `.part` only the length counts, its sum is checked later.
+        # A finished file was checked before it got its name; a `.part` counts by its length, its sum is checked later.
         done = size if file in staged else min(staged.get(f"{file}.part", 0), size)
         state = "staged" if file in staged else "send"
         plans.setdefault(layer.diff_id, LayerPlan(layer, state, file, size, size - done))

@@ -121,9 +121,7 @@ def _locked(peer: Peer, release: Release, store: Store, reporter: Reporter, coun
     return Shipped(peer.name, release, sent, after)
 
 
-def _stage(
-    peer: Peer, plan: HostPlan, facts: HostFacts, store: Store, reporter: Reporter, count: _Count
-) -> int:
+def _stage(peer: Peer, plan: HostPlan, facts: HostFacts, store: Store, reporter: Reporter, count: _Count) -> int:
     total, done, sent = plan.send, 0, 0
 
     def progress(size: int) -> None:
@@ -166,8 +164,8 @@ def _clear(peer: Peer, facts: HostFacts, release: Release) -> None:
     """Remove what was staged for this image; a failure here spoils nothing that was verified."""
     digests = {layer.digest.removeprefix("sha256:") for layer in release.image.layers}
     digests |= {layer.diff_id.removeprefix("sha256:") for layer in release.image.layers}
-    files = tuple(name for name in facts.staged if name.split(".")[0] in digests) + (metadata_name(release),)
-    peer.transport.run(clear_script(files), timeout=60)
+    files = [name for name in facts.staged if name.split(".")[0] in digests]
+    peer.transport.run(clear_script([*files, metadata_name(release)]), timeout=60)
 
 
 def exit_code(results: Sequence[Shipped]) -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
+from typing import Self
 
 from sistership.errors import HostUnreachableError, LockedError, ShipError
 from sistership.host.facts import STAGE
@@ -137,7 +138,7 @@ def _send(peer: Peer, store: Store, plan: LayerPlan, encoding: Encoding, offset:
     return sent
 
 
-def clear_script(files: tuple[str, ...]) -> str:
+def clear_script(files: Sequence[str]) -> str:
     """Remove staged files."""
     return f"cd {STAGE} && rm -f -- {quote(*files)}" if files else "true"
 
@@ -157,7 +158,7 @@ class HostLock:
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._hold, daemon=True, name=f"lock-{peer.name}")
 
-    def __enter__(self) -> HostLock:
+    def __enter__(self) -> Self:
         """Take the lock.
 
         Raises:

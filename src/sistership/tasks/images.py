@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from invoke import Context
 
 from sistership.tasks.verb import finish, positive, print_json, say, verb
+
+if TYPE_CHECKING:
+    from sistership.tasks.session import Session
 
 
 @verb
@@ -132,15 +137,13 @@ def verify(
     finish(code)
 
 
-def show_plans(session: object, variant: str | None, hosts: str | None, *, as_json: bool, jobs: int) -> None:
+def show_plans(session: Session, variant: str | None, hosts: str | None, *, as_json: bool, jobs: int) -> None:
     """Plans of every selected release on every selected host, as text or as one document."""
     from sistership.errors import SistershipError, worst  # noqa: PLC0415 - keeps --list and --help quick
     from sistership.host.inventory import connected  # noqa: PLC0415
     from sistership.ship.ship import plan_all  # noqa: PLC0415
     from sistership.tasks import show  # noqa: PLC0415
-    from sistership.tasks.session import Session  # noqa: PLC0415
 
-    assert isinstance(session, Session)
     chosen, releases = session.hosts(hosts), session.releases(variant)
     codes, documents = [], []
     with connected(chosen) as peers:
@@ -150,12 +153,12 @@ def show_plans(session: object, variant: str | None, hosts: str | None, *, as_js
             codes += [plan.code if isinstance(plan, SistershipError) else 0 for plan in plans]
             if as_json:
                 document = show.release_json(release)
-                document["hosts"] = [show.plan_json(release, host, plan) for host, plan in named]
+                document["hosts"] = [show.plan_json(host, plan) for host, plan in named]
                 documents.append(document)
             else:
                 say(show.expectation(release))
                 for host, each in named:
-                    say(show.plan_text(release, host, each))
+                    say(show.plan_text(host, each))
     code = worst(codes)
     if as_json:
         print_json({"version": show.JSON_VERSION, "kind": "plan", "exit": code, "images": documents})

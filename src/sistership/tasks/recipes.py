@@ -86,7 +86,8 @@ def write_folder(recipe: Recipe, folder: Path) -> None:
 
     if folder.is_dir() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty", hint="choose another --output, or empty it")
-    assert recipe.repo is not None, "the recipe was made with its source"
+    if recipe.repo is None:
+        raise UsageError(f"{recipe.variant.name} is not resolved", hint="sistership lock")
     with tempfile.TemporaryFile() as context:
         write_context(recipe, recipe.repo, context)
         context.seek(0)

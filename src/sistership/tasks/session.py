@@ -135,8 +135,7 @@ class Session:
         for variant in chosen:
             locked = self.lock.variants[variant.name]
             repo = materialise(self.matrix, variant, self.sources, locked) if with_source else None
-            for platform in variant.platforms:
-                found.append(recipe_of(self.matrix, variant, platform, locked, repo=repo))
+            found += [recipe_of(self.matrix, variant, platform, locked, repo=repo) for platform in variant.platforms]
         return found
 
     def releases(self, text: str | None) -> list[Release]:
@@ -155,9 +154,7 @@ class Session:
                 if text is not None:
                     raise
         if not found:
-            raise LockError(
-                "nothing was built yet", where=str(self.lock_file), hint="sistership build --variant NAME"
-            )
+            raise LockError("nothing was built yet", where=str(self.lock_file), hint="sistership build --variant NAME")
         return found
 
     def _releases_of(self, variant: Variant, store: Store) -> list[Release]:

@@ -90,7 +90,7 @@ def _verdict_json(each: HostVerdict) -> dict[str, Any]:
     }
 
 
-def plan_text(release: Release, host: str, plan: HostPlan | SistershipError) -> str:
+def plan_text(host: str, plan: HostPlan | SistershipError) -> str:
     """One host's plan for people."""
     if isinstance(plan, SistershipError):
         return f"{host}: {plan.what}" + (f"\n  next: {plan.hint}" if plan.hint else "")
@@ -106,7 +106,7 @@ def plan_text(release: Release, host: str, plan: HostPlan | SistershipError) -> 
     return "\n".join(lines)
 
 
-def plan_json(release: Release, host: str, plan: HostPlan | SistershipError) -> dict[str, Any]:
+def plan_json(host: str, plan: HostPlan | SistershipError) -> dict[str, Any]:
     """One host's plan in the document of `plan --json`."""
     if isinstance(plan, SistershipError):
         return {"host": host, "action": None, "error": plan.what, "why": plan.why, "next": plan.hint, "exit": plan.code}

@@ -50,7 +50,7 @@ def verb(body: F) -> Any:
             raise Exit(message, code=INTERRUPTED) from None
         except BrokenPipeError:
             # The reader of our output went away (`| head`); there is nobody left to tell.
-            sys.stdout = None  # type: ignore[assignment]
+            sys.stdout = None
             raise Exit(code=0) from None
 
     names = body.__code__.co_varnames[1 : body.__code__.co_argcount + body.__code__.co_kwonlyargcount]

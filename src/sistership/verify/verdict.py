@@ -88,10 +88,9 @@ def expected_ids(image: Image, store: str) -> tuple[str, ...]:
 
 def candidate(release: Release, facts: HostFacts) -> HeldImage | None:
     """The image on the host that claims to be this release: by its own name, by the people's name, by ID."""
-    ids = expected_ids(release.image, facts.store)
     named = [facts.tagged(release.unique), facts.tagged(release.reference)]
     for image in (*named, *facts.images):
-        if image is not None and (image.id in ids or same_by_fields(release, image, facts.store)):
+        if image is not None and is_ours(release, image, facts.store):
             return image
     return named[0] or named[1]
 
@@ -105,34 +104,46 @@ def judge(release: Release, facts: HostFacts, proof: Proof | None, gpus: tuple[s
         proof: of the candidate image; None when there was none to try.
         gpus: compute capabilities of the host's GPUs that have no code in the image.
     """
-    image = release.image
-    if not same_platform(facts.platform, image.platform):
+    if not same_platform(facts.platform, release.image.platform):
         return Verdict(
             Kind.WRONG_PLATFORM,
-            why=f"the host is {facts.platform}, the image {image.platform}",
+            why=f"the host is {facts.platform}, the image {release.image.platform}",
             hint="build the variant for this platform too: `platforms:` in the matrix",
         )
-    tagged = facts.tagged(release.reference)
     held = candidate(release, facts)
-    ship = f"sistership ship --variant {release.variant} --hosts HOST"
     if held is None:
-        return Verdict(Kind.MISSING, why="nothing under this name or ID", hint=ship)
-    if held.id not in expected_ids(image, facts.store) and not same_by_fields(release, held, facts.store):
-        return Verdict(Kind.DIFFERENT, held.id, difference(release, held, facts.store), ship)
-    if proof is None or not proof.created:
-        why = f"the ID is right, but no container can be made: {_last_line(proof.error)}" if proof else "not tried"
-        return Verdict(Kind.INCOMPLETE, held.id, why, ship)
-    if held.diff_ids != image.diff_ids:
-        why = f"the ID is right, but the engine shows {len(held.diff_ids)} of {len(image.diff_ids)} layers"
-        return Verdict(Kind.INCOMPLETE, held.id, why, ship)
-    if tagged is None or (tagged.id != held.id and not same_by_fields(release, tagged, facts.store)):
-        now = f"now {short(tagged.id)}" if tagged else "gone"
-        return Verdict(
-            Kind.TAG_MOVED,
-            tagged.id if tagged else held.id,
-            f"the image is there, but {release.reference} is {now}",
-            ship,
-        )
+        return Verdict(Kind.MISSING, why="nothing under this name or ID", hint=_ship(release))
+    if not is_ours(release, held, facts.store):
+        return Verdict(Kind.DIFFERENT, held.id, difference(release, held, facts.store), _ship(release))
+    return _incomplete(release, held, proof) or _misnamed(release, held, facts) or _usable(release, held, facts, gpus)
+
+
+def is_ours(release: Release, held: HeldImage, store: str) -> bool:
+    """Whether an image on a host is this release, by ID, or by every field where the ID cannot tell."""
+    return held.id in expected_ids(release.image, store) or same_by_fields(release, held, store)
+
+
+def _incomplete(release: Release, held: HeldImage, proof: Proof | None) -> Verdict | None:
+    why = ""
+    if proof is None:
+        why = "the ID is right, but no container was tried"
+    elif not proof.created:
+        why = f"the ID is right, but no container can be made: {_last_line(proof.error)}"
+    elif held.diff_ids != release.image.diff_ids:
+        why = f"the ID is right, but the engine shows {len(held.diff_ids)} of {len(release.image.layers)} layers"
+    return Verdict(Kind.INCOMPLETE, held.id, why, _ship(release)) if why else None
+
+
+def _misnamed(release: Release, held: HeldImage, facts: HostFacts) -> Verdict | None:
+    tagged = facts.tagged(release.reference)
+    if tagged is not None and (tagged.id == held.id or is_ours(release, tagged, facts.store)):
+        return None
+    now = f"now {short(tagged.id)}" if tagged else "gone"
+    shown = tagged.id if tagged else held.id
+    return Verdict(Kind.TAG_MOVED, shown, f"the image is there, but {release.reference} is {now}", _ship(release))
+
+
+def _usable(release: Release, held: HeldImage, facts: HostFacts, gpus: tuple[str, ...]) -> Verdict:
     if gpus:
         return Verdict(
             Kind.NO_KERNELS,
@@ -140,9 +151,13 @@ def judge(release: Release, facts: HostFacts, proof: Proof | None, gpus: tuple[s
             f"compute capability {', '.join(gpus)} is not in the image's archs {';'.join(release.archs)}",
             "add the arch to the variant and build again",
         )
-    if held.id not in expected_ids(image, facts.store):
-        return Verdict(Kind.OK, held.id, "same config and layers under another manifest (recompressed on the way)")
-    return Verdict(Kind.OK, held.id)
+    known = held.id in expected_ids(release.image, facts.store)
+    why = "" if known else "same config and layers under another manifest (recompressed on the way)"
+    return Verdict(Kind.OK, held.id, why)
+
+
+def _ship(release: Release) -> str:
+    return f"sistership ship --variant {release.variant} --hosts HOST"
 
 
 def same_platform(host: str, image: str) -> bool:

@@ -100,16 +100,13 @@ def test_login_text_is_no_answer(shipped: Project) -> None:
     """A login file that prints on every connection neither fools the probe nor spoils a ship (case C33)."""
     host = "containerd26"
     shipped.forget(host)
-    shipped.fleet.ssh(
-        host,
-        "cp ~/.bashrc /root/bashrc.kept 2>/dev/null; (echo 'echo \"*** welcome ***\"'; cat ~/.bashrc) > /root/b; mv /root/b ~/.bashrc",
-    )
+    shipped.fleet.ssh(host, "cp ~/.bashrc ~/bashrc.kept; sed -i '1i echo \"*** welcome ***\"' ~/.bashrc")
     try:
         assert "welcome" in shipped.fleet.ssh(host, "true")
         shipped.run("ship", "--variant", "sample", "--hosts", host)
         shipped.verify("--hosts", host)
     finally:
-        shipped.fleet.ssh(host, "mv /root/bashrc.kept ~/.bashrc 2>/dev/null || rm -f ~/.bashrc")
+        shipped.fleet.ssh(host, "mv ~/bashrc.kept ~/.bashrc")
 
 
 def test_changed_host_key(shipped: Project) -> None:
