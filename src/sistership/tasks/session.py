@@ -146,16 +146,26 @@ class Session:
         Raises:
             LockError: a selected variant was not built, or the matrix changed since.
         """
-        store, found = self.store(), []
+        store, found, missing = self.store(), [], []
         for variant in self.variants(text):
             try:
                 found.extend(self._releases_of(variant, store))
-            except LockError:
+            except LockError as error:
                 if text is not None:
                     raise
+                missing.append(error)
+        if not found and len(missing) == 1:
+            raise missing[0]
         if not found:
             raise LockError("nothing was built yet", where=str(self.lock_file), hint="sistership build --variant NAME")
         return found
+
+    def _older(self, variant: Variant) -> str | None:
+        """What to say when only images of other recipes are recorded for a variant."""
+        older = [record for record in self.lock.images.values() if record.get("variant") == variant.name]
+        if not older:
+            return None
+        return "flags, template or support scripts changed since it was built; the hosts keep the older image"
 
     def _releases_of(self, variant: Variant, store: Store) -> list[Release]:
         locked = self.lock.variants.get(variant.name)
@@ -168,7 +178,7 @@ class Session:
             key = recipe_of(self.matrix, variant, platform, locked).key
             record = self.lock.images.get(key)
             if record is None:
-                raise LockError(f"{variant.name} for {platform} is not built", hint=build)
+                raise LockError(f"{variant.name} for {platform} is not built", why=self._older(variant), hint=build)
             release = Release.from_record(key, record)
             found.append(Release.from_record(key, record, config_fields(store, release)))
         return found
