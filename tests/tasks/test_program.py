@@ -62,7 +62,7 @@ def run(folder: Path, *words: str) -> tuple[int, str, str]:
         (["build", "--source", "upstream"], 2, "FORK=DIR"),
         (["build", "--source", "other=."], 2, "no fork of that name"),
         (["build", "--variant", "alpha", "--locked"], 11, "sistership lock"),
-        (["ship", "--hosts", "workers"], 11, "sistership build --variant NAME"),
+        (["ship", "--hosts", "workers"], 11, "sistership build --variant alpha"),
         (["verify", "--variant", "alpha"], 11, "sistership build --variant alpha"),
     ],
 )
