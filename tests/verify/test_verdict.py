@@ -21,7 +21,7 @@ LAYERS = tuple(Layer(digest(d), digest(b), 10, 20, base, by) for d, b, base, by 
     ("1", "a", True, "base layer 1"), ("2", "b", False, "COPY lib"), ("3", "c", False, "COPY bin")))  # fmt: skip
 IMAGE = Image(digest("e"), "linux/amd64", digest("f"), digest("0"), LAYERS)
 FIELDS = {"created": "2026-05-01T10:00:00Z", "config": {"Env": ["A=1"], "Labels": {"x": "y"}}}
-RELEASE = Release("turboquant", "9" * 64, "llamacpp:v1", IMAGE, ("89", "120"), FIELDS)
+RELEASE = Release("turboquant", "9" * 64, "llamacpp:v1", IMAGE, ("89", "120"), fields=FIELDS)
 WHOLE = Proof(created=True)
 
 

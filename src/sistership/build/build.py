@@ -14,6 +14,7 @@ from sistership.errors import BuildError, NotReproducibleError, SistershipError,
 from sistership.host.inventory import Peer, connect
 from sistership.host.transport import quote
 from sistership.image.canonical import canonicalise
+from sistership.image.contents import file_hashes
 from sistership.image.identity import Image
 from sistership.image.layout import Store
 from sistership.image.recover import restore
@@ -56,12 +57,12 @@ def builder_peer(host: Host) -> Iterator[Peer]:
         peer.transport.close()
 
 
-def record_of(recipe: Recipe, image: Image) -> dict[str, object]:
-    """What the lock keeps of a built image."""
+def record_of(recipe: Recipe, image: Image, store: Store) -> dict[str, object]:
+    """What the lock keeps of a built image: identity, names, and the hash of every file that we put into it."""
     variant = recipe.variant
     archs = list(variant.cuda.archs) if variant.cuda else []
     names = {"variant": variant.name, "platform": recipe.platform, "image": variant.image, "tag": variant.tag}
-    return {**image.to_json(), **names, "created": recipe.created, "archs": archs}
+    return {**image.to_json(), **names, "created": recipe.created, "archs": archs, "files": file_hashes(image, store)}
 
 
 def already_built(recipe: Recipe, lock: Lock, store: Store) -> tuple[Release | None, bool]:
@@ -100,7 +101,7 @@ def build(recipe: Recipe, lock: Lock, store: Store, builder: Host, peers: Sequen
             why=f"recorded {recorded.image.config[7:19]}, built {image.config[7:19]}",
             hint="ship the new one everywhere: remove the entry from the lock's `images` and run build again",
         )
-    return Built(Release.from_record(recipe.key, record_of(recipe, image)), "built")
+    return Built(Release.from_record(recipe.key, record_of(recipe, image, store)), "built")
 
 
 def build_on(builder: Host, recipe: Recipe, store: Store, reporter: Reporter, *, no_cache: bool = False) -> Image:

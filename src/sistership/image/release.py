@@ -22,6 +22,7 @@ class Release:
         reference: the name people use, `image:tag`. It may move.
         image: identity and layers.
         archs: CUDA architectures inside; empty without CUDA.
+        files: path → sha256 hex of every file in the image's own layers.
         fields: the image's config, where the store has it; with it an image under an unknown manifest can be told.
     """
 
@@ -30,6 +31,7 @@ class Release:
     reference: str
     image: Image
     archs: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     fields: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -41,6 +43,7 @@ class Release:
             reference=f"{record['image']}:{record['tag']}",
             image=Image.from_json(record),
             archs=tuple(record.get("archs", ())),
+            files=dict(record.get("files", {})),
             fields=fields,
         )
 

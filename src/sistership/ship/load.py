@@ -86,6 +86,11 @@ def load(peer: Peer, release: Release, assembly: Assembly) -> str:
     return words
 
 
+def remove_name(peer: Peer, name: str) -> None:
+    """Remove one of our own names from the host, and what only it held; it need not be there."""
+    peer.transport.run(f"{peer.docker} image rm {quote(name)} >/dev/null 2>&1", timeout=120)
+
+
 def tag(peer: Peer, release: Release, plan: HostPlan, loaded_id: str) -> None:
     """Keep the old image under its rollback tag, then move the people's tag.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -11,6 +11,7 @@ from sistership.host.facts import HostFacts
 from sistership.image.identity import Layer
 from sistership.image.release import Release, rollback_reference, short
 from sistership.report.events import mebibytes
+from sistership.ship.have import Manifests, layers_had
 from sistership.verify.verdict import Kind, Verdict, expected_ids
 
 
@@ -80,13 +81,19 @@ class HostPlan:
         return sum(layer.send for layer in self.layers)
 
     @property
+    def leave_out(self) -> frozenset[str]:
+        """diffIDs of the layers that are not in the archive because the host has them."""
+        return frozenset(layer.layer.diff_id for layer in self.layers if layer.state == "have")
+
+    @property
     def steps(self) -> tuple[str, ...]:
         """The plan in words, one step a line."""
         if self.action is Action.NOTHING:
             return ("nothing to do: the image is there and whole",)
         steps: list[str] = []
         if self.action is Action.LOAD:
-            steps.append(f"send {mebibytes(self.send)} as {self.encoding}, load {len(self.layers)} layers")
+            had = f", {len(self.leave_out)} are there" if self.leave_out else ""
+            steps.append(f"send {mebibytes(self.send)} as {self.encoding} of {len(self.layers)} layers{had}")
         if self.moves:
             steps.append(f"keep {short(self.moves[0])} as {self.moves[1]}")
         return (*steps, "move the tag")
@@ -114,8 +121,17 @@ def staged_name(layer: Layer, encoding: Encoding) -> str:
     return f"{layer.diff_id.removeprefix('sha256:')}.{suffix}"
 
 
-def plan_host(host: str, release: Release, facts: HostFacts, verdict: Verdict) -> HostPlan:
+def plan_host(
+    host: str,
+    release: Release,
+    facts: HostFacts,
+    verdict: Verdict,
+    known: Manifests | None = None,
+) -> HostPlan:
     """The plan for one host.
+
+    Args:
+        known: manifests whose blobs we know; None: everything is sent, whatever the host has.
 
     Raises:
         HostUnfitError: its platform is another, or its disk too small.
@@ -126,7 +142,10 @@ def plan_host(host: str, release: Release, facts: HostFacts, verdict: Verdict) -
     layers: tuple[LayerPlan, ...] = ()
     action = {Kind.OK: Action.NOTHING, Kind.TAG_MOVED: Action.TAG}.get(verdict.kind, Action.LOAD)
     if action is Action.LOAD:
-        layers = _layers(release, encoding, facts.staged)
+        # What turned out incomplete once is not trusted to hold any layer.
+        trusted = known is not None and verdict.kind is not Kind.INCOMPLETE
+        had = layers_had(release.image, facts, known, plain=plain) if trusted and known is not None else frozenset()
+        layers = _layers(release, encoding, facts.staged, had)
     tagged = facts.tagged(release.reference)
     moves = None
     if action is not Action.NOTHING and tagged and tagged.id not in expected_ids(release.image, facts.store):
@@ -137,7 +156,7 @@ def plan_host(host: str, release: Release, facts: HostFacts, verdict: Verdict) -
         encoding=encoding,
         plain=plain,
         layers=layers,
-        disk=disk_needed(release, facts.store) if layers else 0,
+        disk=disk_needed(layers, facts.store),
         stage=sum(layer.send for layer in layers),
         moves=moves,
         store=facts.store,
@@ -148,9 +167,14 @@ def plan_host(host: str, release: Release, facts: HostFacts, verdict: Verdict) -
     return plan
 
 
-def _layers(release: Release, encoding: Encoding, staged: Mapping[str, int]) -> tuple[LayerPlan, ...]:
+def _layers(
+    release: Release, encoding: Encoding, staged: Mapping[str, int], had: Collection[str]
+) -> tuple[LayerPlan, ...]:
     plans: dict[str, LayerPlan] = {}
     for layer in release.image.layers:
+        if layer.diff_id in had:
+            plans.setdefault(layer.diff_id, LayerPlan(layer, "have", "", 0, 0))
+            continue
         file = staged_name(layer, encoding)
         size = layer.size if encoding is Encoding.ZSTD else layer.plain_size
         # A finished file was checked before it got its name; a `.part` counts by its length, its sum is checked later.
@@ -160,14 +184,14 @@ def _layers(release: Release, encoding: Encoding, staged: Mapping[str, int]) -> 
     return tuple(plans.values())
 
 
-def disk_needed(release: Release, store: str) -> int:
-    """Bytes the engine needs to load an image.
+def disk_needed(layers: Collection[LayerPlan], store: str) -> int:
+    """Bytes the engine needs to load the layers that it does not have.
 
     The classic store untars the whole archive beside the layers before it registers them; the containerd store
     keeps the compressed blobs and the unpacked layers (measured on Engines 20.10, 26.1 and 28.5).
     """
-    plain = sum(layer.plain_size for layer in release.image.layers)
-    packed = sum(layer.size for layer in release.image.layers)
+    new = [each.layer for each in layers if each.state != "have"]
+    plain, packed = sum(layer.plain_size for layer in new), sum(layer.size for layer in new)
     return plain * 2 if store == "classic" else plain + packed
 
 

@@ -12,7 +12,8 @@ from sistership.image.archive import pieces
 from sistership.image.layout import Store
 from sistership.image.release import Release
 from sistership.report.events import Reporter, mebibytes
-from sistership.ship.load import assemble, load, metadata_name, tag
+from sistership.ship.have import known_manifests
+from sistership.ship.load import assemble, load, metadata_name, remove_name, tag
 from sistership.ship.plan import Action, HostPlan, plan_host
 from sistership.ship.stage import HostLock, clear_script, send_layer
 from sistership.verify.hosts import from_error, on_all, verdict_on
@@ -43,13 +44,16 @@ class Shipped:
         return self.error.code if self.error else self.verdict.exit_code
 
 
-def plan_all(peers: Sequence[Peer], release: Release, *, jobs: int = 16) -> list[HostPlan | SistershipError]:
+def plan_all(
+    peers: Sequence[Peer], release: Release, store: Store, *, jobs: int = 16
+) -> list[HostPlan | SistershipError]:
     """The plan of every host, or why it has none. Changes nothing anywhere."""
+    known = known_manifests(store)
 
     def one(peer: Peer) -> HostPlan | SistershipError:
         try:
             facts = probe(peer, release.names)
-            return plan_host(peer.name, release, facts, verdict_on(peer, release, facts))
+            return plan_host(peer.name, release, facts, verdict_on(peer, release, facts), known)
         except SistershipError as error:
             return error
 
@@ -101,7 +105,7 @@ def ship_host(peer: Peer, release: Release, store: Store, reporter: Reporter) ->
 def _locked(peer: Peer, release: Release, store: Store, reporter: Reporter, count: _Count) -> Shipped:
     facts = probe(peer, release.names)
     before = verdict_on(peer, release, facts)
-    plan = plan_host(peer.name, release, facts, before)
+    plan = plan_host(peer.name, release, facts, before, known_manifests(store))
     for step in plan.steps:
         reporter.step(peer.name, step)
     if plan.action is Action.NOTHING:
@@ -109,16 +113,67 @@ def _locked(peer: Peer, release: Release, store: Store, reporter: Reporter, coun
         return Shipped(peer.name, release, 0, before)
     sent = 0
     if plan.action is Action.LOAD:
-        sent = _stage(peer, plan, facts, store, reporter, count)
-        reporter.step(peer.name, "loading")
-        archive = pieces(release.image, store, name=release.unique, plain=plan.plain)
-        words = load(peer, release, assemble(archive, release, plan.encoding))
-        reporter.detail(f"{peer.name}: {words}")
+        sent = _load(peer, release, plan, facts, store, reporter, count)
     facts = _tag_verified(peer, release, plan)
     after = verdict_on(peer, release, facts)
     _clear(peer, facts, release)
     reporter.step(peer.name, f"verified: {after.kind}" if after.kind is Kind.OK else f"{after.kind}: {after.why}")
     return Shipped(peer.name, release, sent, after)
+
+
+def _load(
+    peer: Peer,
+    release: Release,
+    plan: HostPlan,
+    facts: HostFacts,
+    store: Store,
+    reporter: Reporter,
+    count: _Count,
+) -> int:
+    """Stage and load what the plan says; everything, once, when layers that were left out turn out to be missing.
+
+    Returns:
+        Image bytes sent.
+    """
+    sent = _stage_and_load(peer, release, plan, facts, store, reporter, count)
+    if not plan.leave_out:
+        return sent
+    trouble = _trouble_after_partial(peer, release)
+    if trouble is None:
+        return sent
+    reporter.step(peer.name, f"incomplete after a partial load ({trouble}); sending everything")
+    remove_name(peer, release.unique)
+    facts = probe(peer, release.names)
+    whole = plan_host(peer.name, release, facts, Verdict(Kind.INCOMPLETE))
+    return sent + _stage_and_load(peer, release, whole, facts, store, reporter, count)
+
+
+def _stage_and_load(
+    peer: Peer,
+    release: Release,
+    plan: HostPlan,
+    facts: HostFacts,
+    store: Store,
+    reporter: Reporter,
+    count: _Count,
+) -> int:
+    sent = _stage(peer, plan, facts, store, reporter, count)
+    reporter.step(peer.name, "loading")
+    archive = pieces(release.image, store, name=release.unique, plain=plan.plain, leave_out=plan.leave_out)
+    try:
+        words = load(peer, release, assemble(archive, release, plan.encoding))
+    except ShipError as error:
+        if not plan.leave_out:
+            raise
+        words = f"{error.what}: {error.why}"  # a layer that was thought to be there; verified and mended by the caller
+    reporter.detail(f"{peer.name}: {words}")
+    return sent
+
+
+def _trouble_after_partial(peer: Peer, release: Release) -> str | None:
+    """Why an image that was loaded in part is not whole; its files are hashed on the host, once."""
+    verdict = verdict_on(peer, release, probe(peer, release.names), deep=bool(release.files))
+    return None if verdict.kind in (Kind.OK, Kind.TAG_MOVED) else f"{verdict.kind}: {verdict.why}"
 
 
 def _stage(peer: Peer, plan: HostPlan, facts: HostFacts, store: Store, reporter: Reporter, count: _Count) -> int:

@@ -16,6 +16,7 @@ from sistership.image.archive import Blob, open_blob
 from sistership.image.identity import Layer
 from sistership.image.layout import Store
 from sistership.ship.plan import Encoding, LayerPlan
+from sistership.verify.deep import SHA256
 
 CHUNK = 1 << 20
 _WRONG_OFFSET = 9
@@ -23,13 +24,6 @@ _WRONG_SUM = 8
 _BUSY = 7
 
 Progress = Callable[[int], None]
-
-#: sha256 of standard input as 64 hex digits, with whatever the host has.
-SHA256 = (
-    "{ if command -v sha256sum >/dev/null; then sha256sum; "
-    "elif command -v shasum >/dev/null; then shasum -a 256; "
-    "else openssl dgst -sha256 -r; fi; } | cut -c1-64"
-)
 
 
 def append_script(file: str, offset: int) -> str:

@@ -45,7 +45,7 @@ def build(
             continue
         peers = tuple(session.matrix.hosts.values())
         built = rooms.build(recipe, session.lock, store, builder, peers, session.reporter)
-        session.lock = session.lock.with_image(recipe.key, rooms.record_of(recipe, built.release.image))
+        session.lock = session.lock.with_image(recipe.key, rooms.record_of(recipe, built.release.image, store))
         session.save()
         if built.how == "built":
             rooms.load_on_builder(builder, built.release, store, session.reporter)
@@ -148,7 +148,7 @@ def show_plans(session: Session, variant: str | None, hosts: str | None, *, as_j
     codes, documents = [], []
     with connected(chosen) as peers:
         for release in releases:
-            plans = plan_all(peers, release, jobs=jobs)
+            plans = plan_all(peers, release, session.store(), jobs=jobs)
             named = list(zip((peer.name for peer in peers), plans, strict=True))
             codes += [plan.code if isinstance(plan, SistershipError) else 0 for plan in plans]
             if as_json:

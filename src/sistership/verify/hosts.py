@@ -13,6 +13,7 @@ from sistership.host.inventory import Peer
 from sistership.host.transport import quote
 from sistership.image.release import Release
 from sistership.matrix.cuda import runs_on
+from sistership.verify.deep import differing_file
 from sistership.verify.verdict import Kind, Proof, Verdict, candidate, judge, same_platform
 
 T = TypeVar("T")
@@ -43,17 +44,25 @@ def on_all(peers: Sequence[Peer], work: Callable[[Peer], T], *, jobs: int = 16) 
             raise
 
 
-def verify_all(peers: Sequence[Peer], releases: Sequence[Release], *, jobs: int = 16) -> list[HostVerdict]:
-    """Every release on every peer; one host's trouble is that host's verdict and stops no other."""
-    per_host = on_all(peers, lambda peer: verify_host(peer, releases), jobs=jobs)
+def verify_all(
+    peers: Sequence[Peer], releases: Sequence[Release], *, deep: bool = False, jobs: int = 16
+) -> list[HostVerdict]:
+    """Every release on every peer; one host's trouble is that host's verdict and stops no other.
+
+    Args:
+        deep: hash the files inside the image on the host too.
+    """
+    per_host = on_all(peers, lambda peer: verify_host(peer, releases, deep=deep), jobs=jobs)
     return [verdict for verdicts in per_host for verdict in verdicts]
 
 
-def verify_host(peer: Peer, releases: Sequence[Release]) -> list[HostVerdict]:
+def verify_host(peer: Peer, releases: Sequence[Release], *, deep: bool = False) -> list[HostVerdict]:
     """Every release on one host; never raises for what is wrong there."""
     try:
         facts = probe(peer, [name for release in releases for name in release.names])
-        return [HostVerdict(peer.name, release, verdict_on(peer, release, facts), facts) for release in releases]
+        return [
+            HostVerdict(peer.name, release, verdict_on(peer, release, facts, deep=deep), facts) for release in releases
+        ]
     except (HostUnreachableError, HostUnfitError) as error:
         verdict = from_error(error)
         return [HostVerdict(peer.name, release, verdict) for release in releases]
@@ -66,11 +75,38 @@ def from_error(error: HostUnreachableError | HostUnfitError) -> Verdict:
     return Verdict(kind, why=why, hint=error.hint or "", code=error.code)
 
 
-def verdict_on(peer: Peer, release: Release, facts: HostFacts) -> Verdict:
-    """The verdict on one release, with a container made and removed as proof."""
+def verdict_on(peer: Peer, release: Release, facts: HostFacts, *, deep: bool = False) -> Verdict:
+    """The verdict on one release, with a container made and removed as proof.
+
+    Args:
+        deep: where that says it is there, hash its files too.
+    """
     held = candidate(release, facts) if same_platform(facts.platform, release.image.platform) else None
     proof = prove(peer, held.id) if held else None
-    return judge(release, facts, proof, gpus_without_code(peer, release))
+    verdict = judge(release, facts, proof, gpus_without_code(peer, release))
+    if deep and held and verdict.kind in (Kind.OK, Kind.TAG_MOVED):
+        return looked_inside(peer, release, held.id) or verdict
+    return verdict
+
+
+def looked_inside(peer: Peer, release: Release, image_id: str) -> Verdict | None:
+    """The verdict when a file inside the image is not as it was built; None when all are."""
+    if not release.files:
+        return Verdict(
+            Kind.UNKNOWN,
+            image_id,
+            "the lock holds no hashes of the image's files",
+            f"sistership build --variant {release.variant}",
+        )
+    path = differing_file(peer, image_id, release.files)
+    if path is None:
+        return None
+    return Verdict(
+        Kind.INCOMPLETE,
+        image_id,
+        f"the ID is right, but {path} is not as it was built",
+        f"sistership ship --variant {release.variant} --hosts HOST",
+    )
 
 
 def gpus_without_code(peer: Peer, release: Release) -> tuple[str, ...]:
