@@ -1,4 +1,4 @@
-"""Puts templates and patches into the wheel; an editable install reads them from the checkout instead."""
+"""Puts templates, patches and schemas into the wheel; an editable install reads them from the checkout instead."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class Bundle(BuildHookInterface):  # type: ignore[type-arg]  # hatchling finds t
     """`force-include` would also copy them into site-packages of an editable install, where they go stale."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add both folders when `version` is "standard" (a wheel to keep), not "editable"."""
+        """Add the folders when `version` is "standard" (a wheel to keep), not "editable"."""
         if version == "standard":
             build_data["force_include"].update(
-                {folder: f"sistership/data/{folder}" for folder in ("dockerfiles", "patches")}
+                {folder: f"sistership/data/{folder}" for folder in ("dockerfiles", "patches", "schemas")}
             )

@@ -41,7 +41,9 @@ MACHINE_PATHS = [f"/work/{name}" for name in ("main", "shared")]
 PUBLISHED = [
     ".ci",
     "dockerfiles",
+    "docs",
     "patches",
+    "schemas",
     "scripts",
     "src",
     "tests",
@@ -82,7 +84,7 @@ def sdist(tmp_path_factory) -> frozenset[str]:
         return frozenset(name.partition("/")[2] for name in archive.getnames())
 
 
-@pytest.mark.parametrize("folder", ["dockerfiles", "patches"])
+@pytest.mark.parametrize("folder", ["dockerfiles", "patches", "schemas"])
 def test_wheel_carries_templates_and_patches(wheel, folder):
     """`sistership` works in a folder of its own: every template and patch is package data, byte for byte."""
     expected = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in files(ROOT / folder)}
@@ -117,7 +119,7 @@ def test_wheel_metadata(wheel):
 def test_sdist_can_make_the_wheel(sdist):
     """The source archive holds what the wheel is made from, and what the scripts need."""
     needed = ["pyproject.toml", "LICENSE", "README.md", "constraints.txt", "scripts/hatch_build.py", "scripts/setup"]
-    bundled = [path for folder in ("dockerfiles", "patches") for path in files(ROOT / folder)]
+    bundled = [path for folder in ("dockerfiles", "patches", "schemas") for path in files(ROOT / folder)]
     needed += [path.relative_to(ROOT).as_posix() for path in bundled]
     assert [name for name in needed if name not in sdist] == []
 

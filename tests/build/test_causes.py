@@ -19,6 +19,7 @@ from sistership.build.causes import explain, last_words
         ("ERROR: failed to solve: x: failed to resolve source metadata for x@sha256:1: not found", "base:"),
         ("Err:1 Temporary failure resolving 'mirror.example'", "network"),
         ("docker: unknown command: docker buildx", "docker-buildx"),
+        ("#8 4.21 the package archive of this base has no snapshot of 20260501T000000Z", "snapshot: none"),
     ],
 )
 def test_known_causes(log: str, words: str) -> None:
@@ -35,3 +36,24 @@ def test_unknown_failures_show_their_last_lines() -> None:
     assert "expected ';'" in last_words(log)
     assert "12 |" not in last_words(log)
     assert last_words("\n".join(f"line {n}" for n in range(100))).splitlines()[0] == "line 88"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "#9 1.0 ccache not found, going on without\n#9 2.0 x.cpp:3: error: expected ';' before '}' token",
+        "#9 prebuilt/buildinfo.cpp:1: error: 'x' was not declared",
+        "#9 error: file 'models.h' not found",
+        '#8 [packages 2/2] RUN … { echo "the package archive of this base has no snapshot of 1" >&2; exit 1; }',
+    ],
+)
+def test_no_cause_is_invented(log: str) -> None:
+    """Words that only look like a known failure are no cause: a wrong cure costs more than none."""
+    assert explain(log) is None
+
+
+def test_missing_tool_is_no_registry_trouble() -> None:
+    """A base without cmake is told as that."""
+    cause = explain("#9 0.1 /bin/sh: 1: cmake: not found")
+    assert cause is not None
+    assert "packages:" in cause.hint

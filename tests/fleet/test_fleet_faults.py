@@ -122,4 +122,4 @@ def test_two_ups_at_once(fleet):
     """A second `up` waits for the first; both end well."""
     with ThreadPoolExecutor(2) as pool:
         done = list(pool.map(lambda _: practice.up(fleet.project), range(2)))
-    assert [len(states) for states in done] == [3, 3]
+    assert [len(states) for states in done] == [4, 4]

@@ -32,6 +32,7 @@ def _tar(files: dict[str, bytes]) -> bytes:
     [
         ("builder", "26.1.", "classic", "overlay2"),
         ("classic20", "20.10.", "classic", "overlay2"),
+        ("classic26", "26.1.", "classic", "overlay2"),
         ("containerd26", "26.1.", "containerd", "overlayfs"),
     ],
 )

@@ -6,8 +6,16 @@ import json
 
 import pytest
 
-from sistership.errors import HostUnfitError
-from sistership.host.facts import familiar, no_engine, parse, parse_version, probe_script, store_of
+from sistership.errors import HostUnfitError, IdentityError
+from sistership.host.engines import refuse_elsewhere
+from sistership.host.facts import (
+    familiar,
+    no_engine,
+    parse,
+    parse_version,
+    probe_script,
+    store_of,
+)
 from sistership.host.transport import Completed
 
 CLASSIC = {"Driver": "overlay2", "DriverStatus": [["Backing Filesystem", "extfs"]], "ID": "AAAA"}
@@ -19,9 +27,9 @@ def answer(info: dict, version: str = "26.1.5", images: list[dict] | None = None
     server = {"Version": version, "Os": "linux", "Arch": "amd64"}
     lines = ["", "@@machine", "x86_64", "@@tools", "zstd", "gzip", "sha256sum"]
     lines += ["@@stage", "/dev/vda 1000 500 500 50% /", "@@staged", "12 abc.zst", "7 def.zst.part"]
-    lines += ["@@version", json.dumps(server), "@@info", "WARNING: no swap", json.dumps(info)]
+    lines += ["@@version", json.dumps(server), "@@info", "WARNING: no swap", json.dumps(info), "@@info_status", "0"]
     lines += ["@@disk", "/dev/vda 100 50 40 50% /var/lib/docker", "@@disk2", "/dev/vdb 100 50 30 50% /var"]
-    lines += ["@@images", *(json.dumps(image) for image in images or [])]
+    lines += ["@@images_status", "0", "@@images", *(json.dumps(image) for image in images or [])]
     return Completed(0, "\n".join(lines).encode(), "")
 
 
@@ -45,6 +53,40 @@ def test_everything_is_read() -> None:
     held = facts.tagged("docker.io/library/x:1")
     assert held is not None
     assert (held.platform, held.diff_ids) == ("linux/arm64/v8", ("sha256:" + "b" * 64,))
+
+
+def test_partial_answers_are_not_taken_for_answers() -> None:
+    """When `docker info` or `image ls` failed, nothing is said of the host: exit 23, never "missing"."""
+    whole = answer(CLASSIC).text
+    for broken in (
+        whole.replace("@@info_status\n0", "@@info_status\n1"),
+        whole.replace("@@images_status\n0", "@@images_status\n1\nError response from daemon: x"),
+        whole.replace(json.dumps(CLASSIC), "{"),
+        whole.partition("@@images_status")[0],
+    ):
+        with pytest.raises(IdentityError) as caught:
+            parse("h", Completed(0, broken.encode(), ""))
+        assert caught.value.code == 23
+
+
+def test_full_disk_is_not_an_unknown_one() -> None:
+    """No free byte is a figure; an unreadable line is none."""
+    full = answer(CLASSIC).text.replace("/dev/vda 100 50 40 50%", "/dev/vda 100 50 0 50%")
+    assert parse("h", Completed(0, full.encode(), "")).free == 0
+    unread = full.replace("/dev/vda 100 50 0 50% /var/lib/docker", "df: no such file")
+    facts = parse("h", Completed(0, unread.encode(), ""))
+    assert facts.free is None
+    assert parse("h", answer(CLASSIC)).one_disk
+    assert not parse("h", answer(CONTAINERD)).one_disk
+
+
+@pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1:9", "ssh://prod"])
+def test_forgotten_context_is_not_this_machine(endpoint: str) -> None:
+    """A current context that leads elsewhere is refused for a local host (case C54)."""
+    with pytest.raises(HostUnfitError, match="docker context use default"):
+        refuse_elsewhere("gpu-main", endpoint, local=True)
+    refuse_elsewhere("gpu-main", "unix:///var/run/docker.sock", local=True)
+    refuse_elsewhere("gpu-main", "", local=True)
 
 
 def test_store_is_told_by_driver_status_alone() -> None:
@@ -96,8 +138,8 @@ def test_missing_engine_is_explained(output: str, words: str, hint: str) -> None
 def test_probe_asks_with_the_given_words() -> None:
     """Engine words such as `sudo -n docker` are used for every question."""
     script = probe_script("sudo -n docker")
-    assert script.count("sudo -n docker ") == 5
-    assert probe_script("sudo -n docker", ["x:1", "a b"]).count("sudo -n docker ") == 6
+    assert script.count("sudo -n docker ") == 6
+    assert probe_script("sudo -n docker", ["x:1", "a b"]).count("sudo -n docker ") == 7
 
 
 def test_familiar_names() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from sistership.errors import HostUnfitError
-from sistership.host.inventory import docker_words, refuse_redirected_client
-from sistership.matrix.model import Host
+from sistership.host.inventory import docker_words, over_ssh, refuse_redirected_client
+from sistership.host.openssh import OpenSSH
+from sistership.host.paramiko_ssh import ParamikoSSH
+from sistership.matrix.model import Host, Way
 
 
 def test_sudo_never_asks() -> None:
@@ -15,9 +19,37 @@ def test_sudo_never_asks() -> None:
 
 
 def test_docker_host_is_used_by_every_command() -> None:
-    """`docker_host:` goes in front of every engine command, quoted, and wins over a context (case C37)."""
-    words = docker_words(Host("h", ssh="h", docker_host="unix:///run/user/1000/docker.sock", docker="/opt/d/docker"))
-    assert words == "env -u DOCKER_CONTEXT DOCKER_HOST=unix:///run/user/1000/docker.sock /opt/d/docker"
+    """`docker_host:` is part of every engine command, as a flag that wins over variables and contexts (case C37)."""
+    socket = "unix:///run/user/1000/docker.sock"
+    assert docker_words(Host("h", docker_host=socket, docker="/opt/d/docker")) == f"/opt/d/docker --host {socket}"
+    assert docker_words(Host("h", docker_host=socket, sudo=True)) == f"sudo -n docker --host {socket}"
+    assert docker_words(Host("h", docker_host=socket, docker="podman")) == f"podman --url {socket}"
+
+
+def test_context_is_used_by_every_command() -> None:
+    """`context:` is part of every engine command."""
+    assert docker_words(Host("h", context="rootless")) == "docker --context rootless"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "programs", "kind"),
+    [
+        (None, "ssh", OpenSSH),
+        (None, "", ParamikoSSH),
+        ("paramiko", "ssh", ParamikoSSH),
+        ("openssh", "", OpenSSH),
+    ],
+)
+def test_way_to_a_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: Way | None, programs: str, kind: type
+) -> None:
+    """The system's ssh where there is one, else paramiko; the matrix decides otherwise."""
+    for program in programs.split():
+        (tmp_path / program).touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    transport = over_ssh(Host("h", ssh="h", transport=wanted))
+    assert isinstance(transport, kind)
+    transport.close()
 
 
 @pytest.mark.parametrize("environ", [{"DOCKER_HOST": "ssh://peer"}, {"DOCKER_CONTEXT": "peer"}])

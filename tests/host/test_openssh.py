@@ -57,12 +57,13 @@ def test_changed_key_is_named_with_both_fingerprints(tmp_path: Path) -> None:
         "gpu-b",
         "@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n"
         "The fingerprint for the ED25519 key sent by the remote host is\nSHA256:NEWnewNEW.\n"
-        f"Offending ED25519 key in {known}:1\nHost key verification failed.\n",
+        f"Offending ED25519 key in {known}:1\n  remove with:\n"
+        f"  ssh-keygen -f '{known}' -R '[10.0.0.7]:2222'\nHost key verification failed.\n",
     )
     assert error.code == 20
     assert "SHA256:NEWnewNEW," in str(error)
     assert shown.split()[1] in str(error)
-    assert f"ssh-keygen -R HOST -f {known}" in str(error)
+    assert f"ssh-keygen -f '{known}' -R '[10.0.0.7]:2222'" in str(error)
 
 
 def test_each_refusal_has_its_own_words() -> None:

@@ -43,10 +43,12 @@ def test_cut_stream_has_no_status() -> None:
     assert unframed([OPEN + b"x" + closing(0)[:-3]])[0] is None
 
 
-def test_text_after_the_end_is_not_content() -> None:
-    """A logout message behind the closing line spoils the status instead of being taken for an answer."""
-    status, content, _ = unframed([OPEN + b"x" + closing(0) + b"bye\n"])
-    assert (status, content) in ((None, b""), (0, b"x"))
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_text_after_the_end_is_not_content(size: int) -> None:
+    """A logout message behind the closing line, however long, is no part of the answer and spoils no status."""
+    stream = OPEN + b"x" + closing(0) + b"bye 7\n" * 50
+    chunks = [stream[at : at + size] for at in range(0, len(stream), size)]
+    assert unframed(chunks)[:2] == (0, b"x")
 
 
 def test_memory_is_bounded_before_the_opening_line() -> None:
@@ -69,3 +71,14 @@ def test_command_survives_a_login_shell(shell: str) -> None:
     unframe.feed(b"banner\n" + done.stdout)
     assert unframe.finish() == 3
     assert b"".join(kept) == b"it's|a!b|$HOME|\nx|data"
+
+
+def test_words_fit_every_shell() -> None:
+    """No word of the command line is as long as a BSD csh would refuse, however long the script; no parameters leak."""
+    frame = Frame.fresh()
+    command = frame.command("echo $#; : " + "x" * 60_000)
+    assert max(map(len, command.split())) < 1000
+    done = subprocess.run(["sh", "-c", command], capture_output=True, check=True)
+    kept: list[bytes] = []
+    Unframe(frame, kept.append).feed(done.stdout)
+    assert b"".join(kept) == b"0\n"

@@ -195,7 +195,9 @@ def _entries(lower: Tree, upper: Tree, listed: set[bytes], style: Style, chance:
     carrier: dict[int, bytes] = {}
     if style.link_lower:
         for path, file in upper.items():
-            if path not in listed and file.type == tarfile.REGTYPE:
+            # Only what the lower tree really holds there can be linked to.
+            same = path in lower and lower[path].ino == file.ino
+            if path not in listed and file.type == tarfile.REGTYPE and same:
                 carrier[file.ino] = path
     items = []
     for path in order:

@@ -189,6 +189,7 @@ hosts:
   one:
   two: {ssh: me@192.0.2.2, ssh_config: conf/ssh, docker: podman, sudo: true, gpu: [8.9, 8.9, 12.0]}
   here: {local: yes, docker_host: unix:///run/user/1000/docker.sock, platform: linux/arm64}
+  far: {context: rootless, transport: paramiko, ssh_config: none.conf}
 """
     )
     assert list(read.hosts.values()) == [
@@ -202,6 +203,7 @@ hosts:
             gpu=("8.9", "12.0"),
         ),
         Host("here", local=True, docker_host="unix:///run/user/1000/docker.sock", platform="linux/arm64"),
+        Host("far", ssh="far", ssh_config=Path("/project/none.conf"), context="rootless", transport="paramiko"),
     ]
 
 
@@ -288,6 +290,6 @@ def test_this_projects_matrix():
     assert (on_cpu.image, on_cpu.base.runtime) == ("llamacpp-rpc-cpu", "debian:bookworm-slim")
     assert (sample.backend, sample.commit, sample.builders) == ("cpu", "main", {"linux/amd64": "builder"})
     assert read.forks["sample"].git == str(PROJECT / ".sistership/fleet/sample.git")
-    assert read.groups["peers"] == ("classic20", "containerd26")
+    assert read.groups["peers"] == ("classic20", "classic26", "containerd26")
     assert read.hosts["builder"].ssh_config == PROJECT / ".sistership/fleet/ssh_config"
     assert read.hosts["gpu-main"].local

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import UTC, datetime
 
 import pytest
 
@@ -76,6 +77,38 @@ def test_only_what_changed_is_resolved_again(project, repository):
     after = resolve(only(matrix, changed), changed, sources, digests=digests, previous=before)
     assert (after.commit, asked) == (before.commit, ["debian:trixie"])
     assert resolve(only(matrix, changed), changed, sources, digests=pin).commit == tip
+
+
+def test_snapshot(project):
+    """The lock decides for a moment once, keeps it, and takes a newer one with a newer base or a full resolution."""
+    matrix, row, sources = project
+    row = dataclasses.replace(row, snapshot="auto")
+
+    def at(day: int, row=row, previous=None):
+        clock = lambda: datetime(2026, 5, day, 12, 30, 5, tzinfo=UTC)  # noqa: E731
+        return resolve(only(matrix, row), row, sources, digests=pin, previous=previous, now=clock)
+
+    first = at(1)
+    assert (first.snapshot, first.wants["snapshot"]) == ("20260501T123000Z", "auto")
+    assert at(2, dataclasses.replace(row, commit="main"), first).snapshot == first.snapshot
+    newer = dataclasses.replace(row, base=Base("ubuntu:26.04", row.base.runtime))
+    assert at(3, newer, first).snapshot == "20260503T123000Z"
+    assert at(4).snapshot == "20260504T123000Z"
+    fixed = dataclasses.replace(row, snapshot="20260401T000000Z")
+    assert at(5, fixed, first).snapshot == "20260401T000000Z"
+    assert inputs_of(only(matrix, fixed), fixed) != inputs_of(only(matrix, row), row)
+    assert recipe_of(matrix, row, "linux/amd64", first).key != recipe_of(matrix, row, "linux/amd64", at(6)).key
+
+
+@pytest.mark.parametrize("snapshot", ["", "none"])
+def test_floating_packages_leave_no_trace(project, snapshot):
+    """A variant without a moment locks as it did before there were any."""
+    matrix, row, sources = project
+    row = dataclasses.replace(row, snapshot=snapshot)
+    locked = resolve(only(matrix, row), row, sources, digests=pin)
+    assert locked.snapshot == ""
+    assert "snapshot" not in locked.to_json()
+    assert "snapshot" not in locked.wants
 
 
 def test_inputs(project):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 
-from sistership.report.events import Lines, mebibytes
+from sistership.report.events import mebibytes
+from sistership.report.lines import Lines
 from sistership.report.table import coloured, render, wrap
 
 

@@ -31,7 +31,9 @@ MISSING = Verdict(Kind.MISSING)
 
 def facts(**changes: object) -> HostFacts:
     """A roomy host with a current engine and nothing on it."""
-    host = HostFacts("26.1.5", "classic", "ID", "linux/amd64", 1 << 40, 1 << 40, {}, frozenset({"zstd", "gzip"}), ())
+    host = HostFacts(
+        "26.1.5", "classic", "ID", "linux/amd64", 1 << 40, 1 << 40, False, {}, frozenset({"zstd", "gzip"}), ()
+    )
     return replace(host, **changes)
 
 
@@ -86,8 +88,19 @@ def test_small_disks_are_refused_before_anything_is_sent() -> None:
     """Staging and the engine's own disk are both asked, with the figures."""
     with pytest.raises(HostUnfitError, match=r"staging folder needs 64\.0 MiB, 1000 B are free"):
         plan_host("h", RELEASE, facts(stage_free=1000), MISSING)
+    for free in (0, 1000):
+        with pytest.raises(HostUnfitError, match="the engine needs"):
+            plan_host("h", RELEASE, facts(free=free), MISSING)
+    plan_host("h", RELEASE, facts(free=None, stage_free=None), MISSING)
+
+
+def test_one_disk_holds_both_what_is_staged_and_what_is_loaded() -> None:
+    """Where staging and engine share a file system their needs add up."""
+    plan = plan_host("h", RELEASE, facts(), MISSING)
+    room = plan.disk + (64 << 20) + plan.stage - 1
+    plan_host("h", RELEASE, facts(free=room, stage_free=room), MISSING)
     with pytest.raises(HostUnfitError, match="the engine needs"):
-        plan_host("h", RELEASE, facts(free=1000), MISSING)
+        plan_host("h", RELEASE, facts(free=room, stage_free=room, one_disk=True), MISSING)
 
 
 def test_other_platform_is_refused() -> None:

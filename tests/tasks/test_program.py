@@ -54,6 +54,12 @@ def run(folder: Path, *words: str) -> tuple[int, str, str]:
     ("words", "code", "told"),
     [
         (["shipp"], 2, "shipp"),
+        (["ship", "--dry"], 2, "--dry-run"),
+        (["--dry", "ship"], 2, "--dry-run"),
+        (["ship", "-R"], 2, "--dry-run"),
+        (["ship", "--command-timeout", "3"], 2, "no verb here knows"),
+        (["verify", "--hosts"], 2, "--hosts needs a value"),
+        (["render", "--output", "/dev/null/x", "--variant", "alpha"], 11, "next:"),
         (["ship", "--host", "x"], 2, "--host"),
         (["verify", "--hosts", ""], 2, "empty"),
         (["plan", "--jobs", "0"], 2, "--jobs 0: not a whole number from 1"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sistership.host.facts import HeldImage, HostFacts
+from sistership.host.facts import HeldImage, HostFacts, held_image
 from sistership.image.identity import Image, Layer
 from sistership.image.release import Release
 from sistership.verify.verdict import CODES, Kind, Proof, Verdict, candidate, judge
@@ -33,7 +33,7 @@ def held(image_id: str, *tags: str, diff_ids: tuple[str, ...] = IMAGE.diff_ids, 
 
 def facts(*images: HeldImage, store: str = "classic", platform: str = "linux/amd64") -> HostFacts:
     """A host that holds these images."""
-    return HostFacts("26.1.5", store, "ID", platform, 1 << 40, 1 << 40, {}, frozenset({"zstd"}), images)
+    return HostFacts("26.1.5", store, "ID", platform, 1 << 40, 1 << 40, False, {}, frozenset({"zstd"}), images)
 
 
 def verdict(host: HostFacts, proof: Proof | None = WHOLE) -> Verdict:
@@ -86,8 +86,11 @@ def test_two_unknowns_are_never_equal() -> None:
 
 
 def test_repo_digests_play_no_part() -> None:
-    """RepoDigests are not even read (case D59): the facts of an image have no such field."""
-    assert not hasattr(held(IMAGE.config), "repo_digests")
+    """With a RepoDigest of another registry, of another digest, or with none: the same verdict (case D59)."""
+    document = {"Id": IMAGE.config, "RepoTags": ["llamacpp:v1"], "RootFS": {"Layers": list(IMAGE.diff_ids)}}
+    document |= {"Os": "linux", "Architecture": "amd64", "Created": "2026-05-01T10:00:00Z", "Config": {}}
+    for digests in (None, [], ["registry.example/x@" + digest("5")]):
+        assert verdict(facts(held_image({**document, "RepoDigests": digests}))).kind is Kind.OK
 
 
 def test_missing() -> None:

@@ -11,7 +11,8 @@ from typing import BinaryIO
 from sistership import places
 from sistership.build.builder import digest_of, export, remove_raw, run_build
 from sistership.errors import BuildError, NotReproducibleError, SistershipError, UsageError
-from sistership.host.inventory import Peer, connect
+from sistership.host.facts import HostFacts
+from sistership.host.inventory import Peer, connect, connected
 from sistership.host.transport import quote
 from sistership.image.canonical import canonicalise
 from sistership.image.contents import file_hashes
@@ -25,8 +26,8 @@ from sistership.recipe.lock import Lock
 from sistership.recipe.recipe import Recipe
 from sistership.report.events import Reporter, mebibytes
 from sistership.ship.ship import Shipped, ship_host
-from sistership.verify.hosts import verify_host
-from sistership.verify.verdict import Kind
+from sistership.verify.hosts import verify_all
+from sistership.verify.verdict import Kind, candidate
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,9 @@ def build(recipe: Recipe, lock: Lock, store: Store, builder: Host, peers: Sequen
         return Built(recorded, "already built")
     if recorded:
         reporter.step("", f"{recipe.variant.name}: recorded, but its blobs are not in the store; asking the hosts")
-        for host in peers:
-            image = fetch(host, recorded, recipe.created, store, reporter)
-            if image:
-                return Built(replace(recorded, image=image), f"fetched from {host.name}")
+        fetched = fetch(peers, recorded, recipe.created, store, reporter)
+        if fetched:
+            return fetched
     image = build_on(builder, recipe, store, reporter)
     if recorded and recorded.image.config != image.config:
         raise NotReproducibleError(
@@ -101,11 +101,12 @@ def build(recipe: Recipe, lock: Lock, store: Store, builder: Host, peers: Sequen
             why=f"recorded {recorded.image.config[7:19]}, built {image.config[7:19]}",
             hint="ship the new one everywhere: remove the entry from the lock's `images` and run build again",
         )
+    store.record(recipe.key, image, recipe.created, name=f"{recipe.variant.image}:{recipe.variant.tag}")
     return Built(Release.from_record(recipe.key, record_of(recipe, image, store)), "built")
 
 
 def build_on(builder: Host, recipe: Recipe, store: Store, reporter: Reporter, *, no_cache: bool = False) -> Image:
-    """Build on `builder`, export, make canonical, put into the store."""
+    """Build on `builder`, export, make canonical; every blob is in the store, its index does not name it yet."""
     if recipe.repo is None:
         raise UsageError(f"{recipe.variant.name} is not resolved", hint="sistership lock")
     log = places.logs() / f"build-{recipe.variant.name}-{recipe.key[:12]}.log"
@@ -117,7 +118,10 @@ def build_on(builder: Host, recipe: Recipe, store: Store, reporter: Reporter, *,
             run_build(peer, recipe, context, log, reporter, no_cache=no_cache)
         with store.scratch() as saved:
             reporter.step(peer.name, "exporting")
-            export(peer, recipe, saved)
+            try:
+                export(peer, recipe, saved)
+            finally:
+                remove_raw(peer, recipe)
             reporter.step("", f"making it canonical, {mebibytes(saved.tell())}")
             image = canonicalise(
                 path_of(saved),
@@ -126,8 +130,6 @@ def build_on(builder: Host, recipe: Recipe, store: Store, reporter: Reporter, *,
                 labels=recipe.labels,
                 store=store,
             )
-        remove_raw(peer, recipe)
-    store.record(recipe.key, image, recipe.created, name=f"{recipe.variant.image}:{recipe.variant.tag}")
     return image
 
 
@@ -138,22 +140,32 @@ def path_of(file: BinaryIO) -> Path:
     return Path(f"/dev/fd/{file.fileno()}")
 
 
-def fetch(host: Host, release: Release, created: str, store: Store, reporter: Reporter) -> Image | None:
-    """The image from a host that verifies, back into the store; None when this host cannot give it."""
-    with builder_peer(host) as peer, store.scratch() as saved:
-        if verify_host(peer, [release])[0].verdict.kind not in (Kind.OK, Kind.TAG_MOVED):
-            return None
-        reporter.step(peer.name, f"has {release.reference}; fetching it")
+def fetch(hosts: Sequence[Host], release: Release, created: str, store: Store, reporter: Reporter) -> Built | None:
+    """The image from the first host that verifies, back into the store; None when no host can give it."""
+    with connected(hosts) as peers:
+        for found in verify_all(peers, [release]):
+            if found.verdict.kind in (Kind.OK, Kind.TAG_MOVED) and found.facts:
+                peer = next(peer for peer in peers if peer.name == found.host)
+                image = _fetch_from(peer, release, found.facts, store, reporter)
+                if image:
+                    store.record(release.key, image, created, name=release.reference)
+                    return Built(replace(release, image=image), f"fetched from {peer.name}")
+    return None
+
+
+def _fetch_from(peer: Peer, release: Release, facts: HostFacts, store: Store, reporter: Reporter) -> Image | None:
+    held = candidate(release, facts)
+    if held is None:
+        return None
+    reporter.step(peer.name, f"has {release.reference}; fetching it")
+    with store.scratch() as saved:
         try:
-            done = peer.transport.run(f"{peer.docker} save {quote(release.unique)}", sink=saved.write)
-            if done.status != 0:
-                return None
-            image = restore(path_of(saved), release.image, store)
+            # By ID: a name may have gone or moved although the image is there.
+            done = peer.transport.run(f"{peer.docker} save {quote(held.id)}", sink=saved.write)
+            return restore(path_of(saved), release.image, store) if done.status == 0 else None
         except SistershipError as error:
             reporter.step(peer.name, f"cannot give it: {error.what}")
             return None
-    store.record(release.key, image, created, name=release.reference)
-    return image
 
 
 def load_on_builder(builder: Host, release: Release, store: Store, reporter: Reporter) -> Shipped:
@@ -163,7 +175,7 @@ def load_on_builder(builder: Host, release: Release, store: Store, reporter: Rep
         SistershipError: it could not be loaded.
     """
     with builder_peer(builder) as peer:
-        shipped = ship_host(peer, release, store, reporter)
+        shipped = ship_host(peer, [release], store, reporter)
     if shipped.error:
         raise shipped.error
     if shipped.verdict.kind is not Kind.OK:

@@ -47,7 +47,10 @@ def run_build(
     tail = bytearray()
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb", buffering=0) as out:
-        steps = StepLines(lambda line: reporter.step(peer.name, line))
+        steps = StepLines(
+            lambda line: reporter.step(peer.name, line),
+            lambda done, total: reporter.progress(peer.name, "compiled", done, total, "files"),
+        )
 
         def take(chunk: bytes) -> None:
             out.write(chunk)
@@ -64,21 +67,32 @@ def run_build(
 
 def failure(recipe: Recipe, builder: str, text: str, log: Path) -> BuildError:
     """What a failed build tells a user."""
-    cause = explain(text)
+    words = last_words(text)
+    # Only the end decides: what a step printed long before it failed is no cause.
+    cause = explain(words)
     where = f"{recipe.variant.name} on {builder}"
-    if cause:
-        return BuildError("the build failed", where=where, why=cause.why, hint=f"{cause.hint}\n  log:  {log}")
-    return BuildError(f"the build failed:\n{last_words(text)}", where=where, hint=f"read the whole log: {log}")
+    return BuildError(
+        f"the build failed:\n{words}",
+        where=where,
+        why=cause.why if cause else None,
+        hint=f"{cause.hint}; the whole log: {log}" if cause else f"read the whole log: {log}",
+    )
 
 
 class StepLines:
-    """Finds what a build does in buildx's plain progress, for people who wait: steps, and each tenth of a compile."""
+    """Finds what a build does in buildx's plain progress, for people who wait: steps, and files compiled of all.
+
+    Args:
+        tell: takes each step once.
+        count: takes files compiled, and files to compile.
+    """
 
     _STEP = re.compile(r"^#\d+ (\[[^\]]+\] .+)$")
     _COMPILED = re.compile(r"^#\d+ [\d.]+ \[(\d+)/(\d+)\] ")
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, tell: Callable[[str], None], count: Callable[[int, int], None]) -> None:
         self._tell = tell
+        self._count = count
         self._rest = ""
         self._seen: set[str] = set()
 
@@ -90,16 +104,11 @@ class StepLines:
 
     def _line(self, line: str) -> None:
         if (step := self._STEP.match(line)) and not step[1].startswith("[internal]"):
-            self._once(step[1], " ".join(step[1].split())[:100])
+            if step[1] not in self._seen:
+                self._seen.add(step[1])
+                self._tell(" ".join(step[1].split())[:100])
         elif compiled := self._COMPILED.match(line):
-            done, total = int(compiled[1]), int(compiled[2])
-            tenth = done * 10 // total if total else 0
-            self._once(f"{tenth}/{total}", f"compiled {done} of {total}")
-
-    def _once(self, key: str, text: str) -> None:
-        if key not in self._seen:
-            self._seen.add(key)
-            self._tell(text)
+            self._count(int(compiled[1]), int(compiled[2]))
 
 
 def export(peer: Peer, recipe: Recipe, out: BinaryIO) -> None:

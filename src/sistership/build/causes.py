@@ -23,7 +23,7 @@ CAUSES: Sequence[Cause] = (
         "leave `vmm: false` for this variant: it renders GGML_CUDA_NO_VMM=ON",
     ),
     Cause(
-        r"loading\.html|npm.*not found|Failed to download.*(ui|webui)|prebuilt.*ui",
+        r"loading\.html|\bnpm: (command )?not found|download.*\b(web)?ui\b.*(fail|error)|USE_PREBUILT_UI",
         "the embedded UI wants npm or a download (TheTom/llama-cpp-turboquant#221)",
         "leave `ui: false` for this variant: it renders every UI flag OFF",
     ),
@@ -49,9 +49,21 @@ CAUSES: Sequence[Cause] = (
         "build on Engine 23 or later: `builder: HOST` in the matrix",
     ),
     Cause(
-        r"(manifest unknown|not found).*|failed to resolve source metadata|failed to do request",
+        r"failed to resolve source metadata|manifest unknown|failed to do request: ",
         "a base image cannot be had from its registry",
         "check `base:` in the matrix and the builder's way to that registry",
+    ),
+    Cause(
+        r"\b(cmake|ninja|c\+\+|g\+\+|gcc|nvcc): (command )?not found|CMAKE_MAKE_PROGRAM is not set"
+        r"|No CMAKE_CXX_COMPILER could be found",
+        "the build base lacks a tool, and the package stage did not install it",
+        "add it to `packages:` of the variant or of `defaults:`",
+    ),
+    Cause(
+        # As a line of the log: buildx repeats the whole instruction, this text in it, whatever went wrong.
+        r"(?m)^#\d+ [\d.]+ the package archive of this base has no snapshot of ",
+        "the package archive that this base uses cannot be read as of a moment",
+        "write `snapshot: none` for this variant, and `sistership lock`",
     ),
     Cause(
         r"Temporary failure resolving|Could not resolve host|Unable to fetch some archives",

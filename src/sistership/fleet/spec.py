@@ -105,8 +105,10 @@ class BaseSpec:
 _ENGINE = ("ca-certificates", "iproute2", "iptables", "openssh-server", "zstd", "docker.io")
 
 BOOKWORM: Final = Root("bookworm", _ENGINE)
-#: One root filesystem for both hosts of this suite; only the builder starts the registry in it.
-TRIXIE: Final = Root("trixie", (*_ENGINE, "docker-cli", "docker-buildx", "docker-registry"))
+#: Login shells and sudo as people's machines have them, for users that tests make and remove again.
+_PEOPLE = ("fish", "sudo", "tcsh")
+#: One root filesystem for all hosts of this suite; only the builder starts the registry in it.
+TRIXIE: Final = Root("trixie", (*_ENGINE, *_PEOPLE, "docker-cli", "docker-buildx", "docker-registry"))
 
 _SSHD = ("PasswordAuthentication no", "UsePAM no", "UseDNS no", "MaxStartups 100:30:200", "MaxSessions 100")
 #: OpenSSH 9.8 and later shut out an address after a few refused logins; tests cause those on purpose.
@@ -130,6 +132,13 @@ HOSTS: Final[Mapping[str, HostSpec]] = MappingProxyType(
                 daemon={"storage-driver": "overlay2"},
                 sshd=_SSHD,
                 why="Engine 20.10: no zstd in the engine",
+            ),
+            HostSpec(
+                "classic26",
+                TRIXIE,
+                daemon={"storage-driver": "overlay2"},
+                sshd=_SSHD_NEW,
+                why="Engine 26 with the classic image store",
             ),
             HostSpec(
                 "containerd26",

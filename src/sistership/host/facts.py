@@ -10,8 +10,9 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from sistership.errors import HostUnfitError
-from sistership.host.inventory import Peer
+from sistership.errors import HostUnfitError, IdentityError
+from sistership.host.engines import engines, look_around_script, no_engine, refuse_elsewhere, refuse_several
+from sistership.host.inventory import Peer, engine_chosen
 from sistership.host.transport import Completed, quote
 
 #: The first engine that reads layers as tar+zstd (moby 23.0).
@@ -53,22 +54,26 @@ class HostFacts:
         store: `classic` (graphdriver) or `containerd` (image store).
         daemon: the engine's own ID; two names of one machine show the same.
         platform: of the engine, for example `linux/amd64`.
-        free: free bytes where the engine keeps images.
-        stage_free: free bytes where a ship stages.
+        free: free bytes where the engine keeps images; None: not known.
+        stage_free: free bytes where a ship stages; None: not known.
+        one_disk: both are on the same file system.
         staged: name → bytes of what an earlier ship left there.
         tools: programs found there.
         images: every image the engine holds.
+        boot: what tells this run of its kernel from every other; "" where it has none.
     """
 
     version: str
     store: str
     daemon: str
     platform: str
-    free: int
-    stage_free: int
+    free: int | None
+    stage_free: int | None
+    one_disk: bool
     staged: Mapping[str, int]
     tools: frozenset[str]
     images: tuple[HeldImage, ...]
+    boot: str = ""
 
     @property
     def reads_zstd(self) -> bool:
@@ -98,13 +103,14 @@ def parse_version(text: str) -> Version:
         return Version("0")
 
 
-def probe_script(docker: str, references: Sequence[str] = ()) -> str:
+def probe_script(docker: str, references: Sequence[str] = (), *, look_around: bool = False) -> str:
     """The script that asks for everything at once; each answer under a line of its own.
 
     Args:
         docker: shell words of the engine's CLI.
         references: images to ask for by name or ID beyond those that are listed:
             the containerd store of Engine 26.1 does not list an image that lacks a layer.
+        look_around: look for further engines, since none was chosen.
     """
     tools = quote(*_TOOLS)
     words = quote(*references)
@@ -112,17 +118,24 @@ def probe_script(docker: str, references: Sequence[str] = ()) -> str:
     return f"""
 sec() {{ printf '\\n{_SECTION}%s\\n' "$1"; }}
 sec machine; uname -m
+sec boot; cat /proc/sys/kernel/random/boot_id 2>/dev/null
 sec tools; for t in {tools}; do command -v "$t" >/dev/null 2>&1 && echo "$t"; done
-sec stage; mkdir -p {STAGE} && chmod 700 {STAGE} && cd {STAGE} && df -Pk . | tail -n 1
-sec staged; for f in *; do [ -f "$f" ] && echo "$(wc -c < "$f") $f"; done
-cd /
+stage={STAGE}
+sec staged; [ ! -d "$stage" ] || (cd "$stage" && for f in *; do [ ! -f "$f" ] || echo "$(wc -c < "$f") $f"; done)
+while [ ! -d "$stage" ]; do stage=$(dirname "$stage"); done
+sec stage; df -Pk "$stage" | tail -n 1
+sec endpoint; {docker} context inspect --format '{{{{.Endpoints.docker.Host}}}}' 2>/dev/null
+sec engines; {look_around_script(docker) if look_around else ":"}
 sec version; {docker} version --format '{{{{json .Server}}}}' 2>&1
-sec info; {docker} info --format '{{{{json .}}}}' 2>&1
+sec info; {docker} info --format '{{{{json .}}}}' 2>&1; rc=$?
+sec info_status; echo $rc
 root=$({docker} info --format '{{{{.DockerRootDir}}}}' 2>/dev/null)
 sec disk; df -Pk "${{root:-/}}" 2>/dev/null | tail -n 1
 sec disk2; [ -d /var/lib/containerd ] && df -Pk /var/lib/containerd 2>/dev/null | tail -n 1
+ids=$({docker} image ls --all --quiet --no-trunc 2>&1); rc=$?
+sec images_status; echo "$rc"; [ $rc -eq 0 ] || {{ echo "$ids"; ids=; }}
+ids=$(printf '%s\\n' "$ids" | sort -u)
 sec images
-ids=$({docker} image ls --all --quiet --no-trunc 2>/dev/null | sort -u)
 [ -z "$ids" ] || {docker} image inspect --format '{{{{json .}}}}' $ids 2>/dev/null
 {named}
 true
@@ -137,9 +150,51 @@ def probe(peer: Peer, references: Sequence[str] = (), *, timeout: float = 60) ->
 
     Raises:
         HostUnreachableError: no connection.
-        HostUnfitError: no engine, or no right to use it.
+        HostUnfitError: no engine, no right to use it, several and none chosen, or not of the platform that the matrix
+            says.
     """
-    return parse(peer.name, peer.transport.run(probe_script(peer.docker, references), timeout=timeout))
+    look_around = not engine_chosen(peer.host)
+    script = probe_script(peer.docker, references, look_around=look_around)
+    done = peer.transport.run(script, timeout=timeout)
+    if look_around:
+        answer = sections(done.text)
+        refuse_elsewhere(peer.name, answer.get("endpoint", ""), local=peer.host.local)
+        refuse_several(peer.name, answer.get("endpoint", ""), engines(answer.get("engines", "")))
+    facts = parse(peer.name, done)
+    refuse_other_platform(peer.name, peer.host.platform, facts.platform)
+    return facts
+
+
+def refuse_other_platform(host: str, wanted: str | None, found: str) -> None:
+    """The engine must be of the platform that the matrix says, variants of one architecture counting as one.
+
+    Raises:
+        HostUnfitError: it is not.
+    """
+    if wanted and wanted.split("/")[:2] != found.split("/")[:2]:
+        raise HostUnfitError(
+            f"the matrix says {wanted}, its engine is {found}",
+            where=host,
+            hint="correct `platform:` of this host in the matrix; is `ssh:` the machine you mean?",
+        )
+
+
+def same_daemons(facts: Mapping[str, HostFacts]) -> tuple[tuple[str, ...], ...]:
+    """Names of hosts that are one engine: the same daemon ID under the same run of a kernel.
+
+    The ID alone does not tell: machines cloned from one disk image share it.
+
+    Args:
+        facts: host → what it answered, in the order of the inventory.
+
+    Returns:
+        Groups of two names or more; the first of each is the one to work on.
+    """
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name, found in facts.items():
+        if found.daemon:
+            groups.setdefault((found.daemon, found.boot), []).append(name)
+    return tuple(tuple(names) for names in groups.values() if len(names) > 1)
 
 
 def sections(text: str) -> dict[str, str]:
@@ -159,27 +214,38 @@ def parse(host: str, done: Completed) -> HostFacts:
 
     Raises:
         HostUnfitError: no engine, or no right to use it.
+        IdentityError: the engine answered only in part, so nothing can be said of what it holds.
     """
     answer = sections(done.text)
     server = _json(answer.get("version", ""))
     if server is None:
-        raise no_engine(host, answer.get("version", "") + "\n" + done.err)
-    info = _json(answer.get("info", "")) or {}
+        # Its own words where there are some: standard error holds the host's banner too.
+        raise no_engine(host, answer.get("version") or done.err, engines(answer.get("engines", "")))
+    info = _json(answer.get("info", ""))
+    listed = answer.get("images_status", "").splitlines() or ["missing"]
+    if info is None or answer.get("info_status") != "0" or listed[0] != "0":
+        raise IdentityError(
+            "the engine answers only in part; what it holds is not known",
+            where=host,
+            why=" ".join(listed[1:])[:200] or answer.get("info", "")[:200] or None,
+            hint="see what `docker info` and `docker image ls` say there",
+        )
     platform = f"{server.get('Os', 'linux')}/{server.get('Arch') or _ARCH.get(answer.get('machine', ''), 'unknown')}"
     store = store_of(info)
-    disk = _free(answer.get("disk", ""))
-    if store == "containerd" and answer.get("disk2"):
-        disk = _free(answer["disk2"])
+    disk = answer["disk2"] if store == "containerd" and answer.get("disk2") else answer.get("disk", "")
+    stage = answer.get("stage", "")
     return HostFacts(
         version=str(server.get("Version", "0")),
         store=store,
         daemon=str(info.get("ID", "")),
         platform=platform,
-        free=disk,
-        stage_free=_free(answer.get("stage", "")),
+        free=_free(disk),
+        stage_free=_free(stage),
+        one_disk=disk.split()[:1] == stage.split()[:1],
         staged=_staged(answer.get("staged", "")),
         tools=frozenset(answer.get("tools", "").split()),
         images=_images(answer.get("images", "")),
+        boot=answer.get("boot", ""),
     )
 
 
@@ -187,37 +253,6 @@ def store_of(info: Mapping[str, Any]) -> str:
     """`containerd` or `classic`, by DriverStatus and never by version: upgraded engines keep the classic store."""
     status = info.get("DriverStatus") or []
     return "containerd" if ["driver-type", "io.containerd.snapshotter.v1"] in status else "classic"
-
-
-def no_engine(host: str, output: str) -> HostUnfitError:
-    """What is wrong when the engine did not answer, from what its CLI printed."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    why = next((line for line in lines if re.search(r"denied|not found|Cannot|password|sudo|refused", line)), None)
-    why = why or (lines[-1] if lines else "its CLI printed nothing")
-    if re.search(r"sudo: .*(password|terminal)|a password is required", output):
-        return HostUnfitError(
-            "sudo asks for a password there",
-            where=host,
-            why=why,
-            hint="allow docker in sudoers without a password (NOPASSWD), or join the docker group and drop `sudo:`",
-        )
-    if "permission denied" in output.lower():
-        return HostUnfitError(
-            "no right to use the engine there",
-            where=host,
-            why=why,
-            hint="add the user to the docker group, or set `sudo: true` for this host in the matrix",
-        )
-    if re.search(r"not found", output):
-        return HostUnfitError(
-            "there is no docker command there",
-            where=host,
-            why=why,
-            hint="install Docker Engine, or set `docker: /path/to/docker` for this host in the matrix",
-        )
-    return HostUnfitError(
-        "the engine does not answer", where=host, why=why, hint="start it there: systemctl start docker"
-    )
 
 
 def _json(text: str) -> dict[str, Any] | None:
@@ -231,10 +266,10 @@ def _json(text: str) -> dict[str, Any] | None:
     return None
 
 
-def _free(line: str) -> int:
-    """Free bytes from one line of `df -Pk`; 0 when it cannot be read."""
+def _free(line: str) -> int | None:
+    """Free bytes from one line of `df -Pk`; None when it cannot be read."""
     fields = line.split()
-    return int(fields[3]) * 1024 if len(fields) >= 6 and fields[3].isdigit() else 0  # noqa: PLR2004 - df's columns
+    return int(fields[3]) * 1024 if len(fields) >= 6 and fields[3].isdigit() else None  # noqa: PLR2004 - df's columns
 
 
 def _staged(text: str) -> dict[str, int]:

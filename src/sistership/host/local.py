@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from sistership.errors import HostUnreachableError
 from sistership.host.process import Processes
-from sistership.host.transport import Completed, Frame, Sink, Unframe
+from sistership.host.transport import STALL, Completed, Frame, Sink, Unframe
+from sistership.host.watch import over_limit
 
 
 class Local:
@@ -23,17 +24,19 @@ class Local:
         stdin: bytes | Iterable[bytes] | None = None,
         sink: Sink | None = None,
         timeout: float | None = None,
+        stall: float | None = STALL,
     ) -> Completed:
         """See Transport.run."""
         frame = Frame.fresh()
         kept: list[bytes] = []
         unframe = Unframe(frame, sink or kept.append)
-        ended = self._processes.run(
-            ["/bin/sh", "-c", frame.wrap(script)], stdin=stdin, sink=unframe.feed, timeout=timeout
-        )
+        command = ["/bin/sh", "-c", frame.wrap(script)]
+        ended = self._processes.run(command, stdin=stdin, sink=unframe.feed, timeout=timeout, stall=stall)
         status = unframe.finish()
+        if status is None and ended.cause:
+            raise over_limit(self.host, ended.cause, timeout, stall)
         if status is None:
-            why = f"no end after {timeout:g} s" if ended.timed_out else (ended.err.strip()[-300:] or "it was ended")
+            why = ended.err.strip()[-300:] or "it was ended"
             raise HostUnreachableError("a command on this machine did not finish", where=self.host, why=why)
         return Completed(status, b"".join(kept), ended.err)
 

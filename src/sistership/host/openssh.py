@@ -11,14 +11,19 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from sistership.errors import HostUnreachableError, SistershipError
-from sistership.host.process import Processes
-from sistership.host.transport import Completed, Frame, Sink, Unframe
+from sistership.errors import HostUnfitError, HostUnreachableError, SistershipError
+from sistership.host.ended import CUT, CUT_HINT, cut, shell_ended
+from sistership.host.process import Ended, Processes
+from sistership.host.settings import missing_config
+from sistership.host.transport import STALL, Completed, Frame, Sink, Unframe
+from sistership.host.watch import over_limit
 
 #: A socket's path has 104 bytes on BSD and macOS, 108 on Linux, and ssh appends up to 17 while it makes one.
 _SOCKET_LIMIT = 103 - 17
 #: ssh's own exit status when it, and not the command, failed.
 _SSH_FAILED = 255
+#: ssh itself was ended by a signal.
+_KILLED = range(-64, 0)
 _HASH = 40  # %C is a SHA-1 in hex: host, port, user and jump host
 
 
@@ -72,41 +77,36 @@ class OpenSSH:
         stdin: bytes | Iterable[bytes] | None = None,
         sink: Sink | None = None,
         timeout: float | None = None,
+        stall: float | None = STALL,
     ) -> Completed:
         """See Transport.run."""
         if self._config and not self._config.is_file():
-            raise HostUnreachableError(
-                f"its ssh_config {self._config} does not exist",
-                where=self.host,
-                hint="correct `ssh_config:` in the matrix; the practice fleet writes its own by `sistership fleet.up`",
-            )
+            raise missing_config(self.host, self._config)
         frame = Frame.fresh()
         kept: list[bytes] = []
         unframe = Unframe(frame, sink or kept.append)
         command = argv(self._destination, frame.command(script), config=self._config, control=self._control)
         try:
-            ended = self._processes.run(command, stdin=stdin, sink=unframe.feed, timeout=timeout)
+            ended = self._processes.run(command, stdin=stdin, sink=unframe.feed, timeout=timeout, stall=stall)
         except FileNotFoundError:
-            raise SistershipError(
-                "there is no ssh program on this machine", where=self.host, hint="apt-get install openssh-client"
+            raise HostUnfitError(
+                "there is no ssh program on this machine",
+                where=self.host,
+                hint="apt-get install openssh-client, or write transport: paramiko for this host in the matrix",
             ) from None
         status = unframe.finish()
+        if status is None and ended.cause:
+            raise over_limit(self.host, ended.cause, timeout, stall)
         if status is None:
-            if ended.timed_out:
-                raise HostUnreachableError(
-                    f"no end after {timeout:g} s",
-                    where=self.host,
-                    hint=f"see what hangs there: ssh {self._destination}",
-                )
-            if ended.status != _SSH_FAILED and unframe.preface:
-                raise HostUnreachableError(
-                    "its shell printed text and ended before the script ran",
-                    where=self.host,
-                    why=unframe.preface.decode(errors="replace").strip()[:200],
-                    hint="keep that text for interactive shells in the login files there",
-                )
-            raise refusal(self.host, self._destination, ended.err)
+            raise self._unfinished(ended, unframe)
         return Completed(status, b"".join(kept), ended.err)
+
+    def _unfinished(self, ended: Ended, unframe: Unframe) -> SistershipError:
+        """Why there is no exit status, though no limit was passed."""
+        own = ended.status in (_SSH_FAILED, *_KILLED)
+        if own and not unframe.opened:
+            return refusal(self.host, self._destination, ended.err)
+        return cut(self.host, ended.err) if own else shell_ended(self.host, ended.status, unframe, ended.err)
 
     def close(self) -> None:
         """End what still runs, the shared connection too."""
@@ -131,48 +131,59 @@ def _socket_folder() -> str:
 
 _CAUSES: Sequence[tuple[str, str, str]] = (
     (
-        r"Permission denied \(",
+        r"^\S+: Permission denied \([\w,@.-]+\)",
         "it refuses our keys",
         "try `ssh {dest}` by hand; load the key: ssh-add, or set IdentityFile in ssh_config",
     ),
     (
-        r"Could not resolve hostname",
+        r"^ssh: Could not resolve hostname",
         "the name is not known",
         "check `ssh:` of the host in the matrix, and HostName in ssh_config",
     ),
-    (r"Connection refused", "nothing listens on its ssh port", "is sshd running there? is Port right in ssh_config?"),
-    (r"timed out|No route to host|unreachable", "it does not answer", "is the machine on? does `ssh {dest}` work?"),
     (
-        r"No \S+ host key is known|Host key verification failed",
+        r"^(ssh|channel)\b.*Connection refused",
+        "nothing listens on its ssh port",
+        "is sshd running there? is Port right in ssh_config?",
+    ),
+    (
+        r"^(ssh|channel|Connection)\b.*(timed out|No route to host|unreachable)",
+        "it does not answer",
+        "is the machine on? does `ssh {dest}` work?",
+    ),
+    (
+        r"^No \S+ host key is known|^Host key verification failed",
         "its host key is not known here",
         "compare the fingerprint on the machine, then log in once by hand: ssh {dest}",
     ),
     (
-        r"closed by|Broken pipe|reset by peer|not responding",
-        "the connection was cut",
-        "run the command again; what has arrived is kept",
+        r"^(Connection|client_loop|kex_|mux_|Read from|send|ssh_|Timeout).*(closed by|[Bb]roken|reset|not responding)",
+        CUT,
+        CUT_HINT,
     ),
 )
 
 
 def refusal(host: str, destination: str, err: str) -> HostUnreachableError:
     """Why ssh gave up, in the user's words, from what it printed."""
-    changed = re.search(r"REMOTE HOST IDENTIFICATION HAS CHANGED", err)
-    if changed:
+    if re.search(r"REMOTE HOST IDENTIFICATION HAS CHANGED", err):
         return _host_key_changed(host, err)
+    # ssh speaks last; what stands before may be the host's own banner.
+    lines = [line.strip() for line in err.splitlines() if line.strip()][-6:]
     for pattern, what, hint in _CAUSES:
-        if re.search(pattern, err):
-            line = next((text.strip() for text in err.splitlines() if re.search(pattern, text)), "")
+        line = next((line for line in lines if re.search(pattern, line)), None)
+        if line is not None:
             return HostUnreachableError(what, where=host, why=line, hint=hint.format(dest=destination))
-    last = err.strip().splitlines()[-1:] or ["ssh ended without a word"]
-    return HostUnreachableError("no connection", where=host, why=last[0], hint=f"try it by hand: ssh {destination}")
+    last = lines[-1] if lines else "ssh ended without a word"
+    return HostUnreachableError("no connection", where=host, why=last, hint=f"try it by hand: ssh {destination}")
 
 
 def _host_key_changed(host: str, err: str) -> HostUnreachableError:
     sent = re.search(r"SHA256:\S+", err)
     offending = re.search(r"Offending (\S+) key in (.+?):(\d+)", err)
     known = _fingerprint(offending.group(2), int(offending.group(3))) if offending else None
-    fix = f"ssh-keygen -R HOST -f {offending.group(2)}" if offending else "ssh-keygen -R HOST"
+    # ssh itself says how to forget the key, with the name it is filed under ([10.0.0.7]:2222).
+    own = re.search(r"ssh-keygen -f .+", err)
+    fix = own.group(0).strip() if own else f"remove it from {offending.group(2) if offending else 'known_hosts'}"
     return HostUnreachableError(
         "its host key changed; nothing was sent",
         where=host,

@@ -7,15 +7,18 @@ import os
 import signal
 import subprocess
 import threading
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import IO
 
+from sistership import trace
 from sistership.host.transport import Sink
+from sistership.host.watch import Cause, Tail, Watch
 
 CHUNK = 1 << 18
-_TAIL_BYTES = 16_384
+#: Input goes in pieces of this size, so that even a very slow link moves within every stall limit.
+PIECE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,12 @@ class Ended:
     Attributes:
         status: exit status; negative: the signal that ended it.
         err: the tail of its standard error.
-        timed_out: it was ended because its time ran out.
+        cause: the limit that ended it, if one did.
     """
 
     status: int
     err: str
-    timed_out: bool
+    cause: Cause = Cause.NONE
 
 
 class Processes:
@@ -48,17 +51,46 @@ class Processes:
         stdin: bytes | Iterable[bytes] | None,
         sink: Sink,
         timeout: float | None = None,
+        stall: float | None = None,
         env: dict[str, str] | None = None,
     ) -> Ended:
-        """Run `argv`, feed `stdin`, give standard output to `sink`.
+        """Run `argv`, feed `stdin`, give standard output to `sink`; the limits are those of Watch.
 
         Raises:
             FileNotFoundError: there is no such program.
-            Exception: whatever the `stdin` iterable raised; the program is ended first.
+            Exception: whatever the `stdin` iterable or the sink raised; the program is ended first.
         """
+        errors: list[BaseException] = []
+        tail = Tail()
+        with self._started(argv, tail, piped=stdin is not None, env=env) as process:
+            watch = Watch(partial(_end, process), timeout=timeout, stall=None if stdin is None else stall)
+            out, words = process.stdout, process.stderr
+            if out is None or words is None:  # never with PIPE; said for the type checker
+                raise OSError("no pipes")
+            with watch:
+                listener = threading.Thread(target=_listen, args=(words, tail), daemon=True)
+                listener.start()
+                if stdin is not None:
+                    # Nobody waits for this one: when the program has ended, what it did not read does not matter,
+                    # and what failed in making its input was noted before the program was ended for it.
+                    threading.Thread(target=_feed, args=(process, stdin, watch, errors), daemon=True).start()
+                while chunk := os.read(out.fileno(), CHUNK):
+                    watch.moved()
+                    sink(chunk)
+                listener.join()
+                status = process.wait()
+        if errors:
+            raise errors[0]
+        return Ended(status, tail.text, watch.cause)
+
+    @contextlib.contextmanager
+    def _started(
+        self, argv: Sequence[str], tail: Tail, *, piped: bool, env: dict[str, str] | None
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """A running program, remembered while the body runs and ended with it."""
         process = subprocess.Popen(
             list(argv),
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdin=subprocess.PIPE if piped else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=env,
@@ -67,42 +99,21 @@ class Processes:
             # Small writes must leave at once: the other end may be waiting for them.
             bufsize=0,
         )
+        span = trace.program(argv)
         with self._lock:
             self._running.add(process)
             closed = self._closed
-        if closed:
-            _end(process)
-        timed_out = threading.Event()
-        timer = threading.Timer(timeout, _expire, (process, timed_out)) if timeout else None
-        if timer:
-            timer.daemon = True
-            timer.start()
-        errors: list[BaseException] = []
-        tail: deque[bytes] = deque()
-        out, words, into = process.stdout, process.stderr, process.stdin
-        if out is None or words is None:  # never with PIPE; said for the type checker
-            raise OSError("no pipes")
-        listener = threading.Thread(target=_keep_tail, args=(words, tail), daemon=True)
-        listener.start()
-        if stdin is not None and into is not None:
-            # Nobody waits for this one: when the program has ended, what it did not read does not matter, and
-            # what failed in making its input was noted before the program was ended for it.
-            threading.Thread(target=_feed, args=(process, into, stdin, errors), daemon=True).start()
         try:
-            while chunk := os.read(out.fileno(), CHUNK):
-                sink(chunk)
-            listener.join()
-            status = process.wait()
+            if closed:
+                _end(process)
+            yield process
         finally:
-            if timer:
-                timer.cancel()
             _end(process)
-            out.close()
+            span.end(process.returncode, tail.text)
+            if process.stdout:
+                process.stdout.close()
             with self._lock:
                 self._running.discard(process)
-        if errors:
-            raise errors[0]
-        return Ended(status, b"".join(tail)[-_TAIL_BYTES:].decode(errors="replace"), timed_out.is_set())
 
     def close(self) -> None:
         """End every program that still runs; later ones end at once."""
@@ -125,30 +136,25 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.wait()
 
 
-def _expire(process: subprocess.Popen[bytes], timed_out: threading.Event) -> None:
-    timed_out.set()
-    _end(process)
-
-
-def _keep_tail(stream: IO[bytes], tail: deque[bytes]) -> None:
-    size = 0
+def _listen(stream: IO[bytes], tail: Tail) -> None:
     with stream:
-        while chunk := os.read(stream.fileno(), 65_536):
-            tail.append(chunk)
-            size += len(chunk)
-            while size - len(tail[0]) > _TAIL_BYTES:
-                size -= len(tail.popleft())
+        while chunk := os.read(stream.fileno(), PIECE):
+            tail.add(chunk)
 
 
 def _feed(
-    process: subprocess.Popen[bytes], pipe: IO[bytes], data: bytes | Iterable[bytes], errors: list[BaseException]
+    process: subprocess.Popen[bytes], data: bytes | Iterable[bytes], watch: Watch, errors: list[BaseException]
 ) -> None:
-    chunks: Iterable[bytes] = (data,) if isinstance(data, bytes) else data
+    pipe = process.stdin
+    if pipe is None:  # never with PIPE; said for the type checker
+        return
     try:
-        for chunk in chunks:
-            rest = memoryview(chunk)
+        for piece in pieces(data):
+            rest = piece
             while rest:
+                watch.offer()
                 rest = rest[pipe.write(rest) :]
+                watch.taken()
     except BrokenPipeError:
         pass  # the program stopped reading: its own status and words say why
     except BaseException as error:  # noqa: BLE001 - carried to the caller's thread, which raises it
@@ -157,3 +163,11 @@ def _feed(
     finally:
         with contextlib.suppress(OSError):
             pipe.close()
+
+
+def pieces(data: bytes | Iterable[bytes]) -> Iterator[memoryview]:
+    """Input in pieces of at most PIECE bytes, without copying them."""
+    for chunk in (data,) if isinstance(data, bytes) else data:
+        view = memoryview(chunk)
+        for at in range(0, len(view), PIECE):
+            yield view[at : at + PIECE]

@@ -18,6 +18,11 @@ from typing import Protocol
 #: Where engines and tools live when a non-interactive shell has a short PATH (macOS, snap, sbin).
 EXTRA_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/snap/bin:/opt/homebrew/bin"
 
+#: Seconds in which a host must take some of what it is sent.
+STALL = 120.0
+#: Words of a command line stay shorter than this: a BSD csh says "Word too long" somewhere above 4000 bytes.
+_WORD = 900
+
 Sink = Callable[[bytes], object]
 
 
@@ -56,6 +61,7 @@ class Transport(Protocol):
         stdin: bytes | Iterable[bytes] | None = None,
         sink: Sink | None = None,
         timeout: float | None = None,
+        stall: float | None = STALL,
     ) -> Completed:
         """Run a POSIX shell script on the host.
 
@@ -64,9 +70,11 @@ class Transport(Protocol):
             stdin: bytes, or chunks that are made while they are sent.
             sink: takes standard output in chunks instead of keeping it in memory.
             timeout: seconds after which the script is ended.
+            stall: seconds after which it is ended when nothing moves while `stdin` waits to be taken.
 
         Raises:
-            HostUnreachableError: no connection, or it was cut before the script ended.
+            HostUnreachableError: no connection, or it was cut, stalled or timed out before the script ended.
+            HostUnfitError: the login shell there does not get as far as the script.
         """
         ...
 
@@ -100,18 +108,24 @@ class Frame:
         )
 
     def command(self, script: str) -> str:
-        """One line that runs the wrapped script under any login shell (sh, bash, zsh, csh, fish).
+        """One line that runs the wrapped script under any login shell (sh, bash, zsh, csh, tcsh, fish).
 
         Base64 keeps newlines, quotes and `!` from a login shell that would read them in its own way.
         """
         encoded = base64.b64encode(self.wrap(script).encode()).decode()
-        return f"exec sh -c 'eval \"$(echo {encoded} | base64 -d)\"'"
+        words = " ".join(encoded[at : at + _WORD] for at in range(0, len(encoded), _WORD))
+        return f"exec sh -c 'eval \"set --; $(printf %s \"$@\" | base64 -d)\"' sh {words}"
 
 
 class Unframe:
     """Takes a stream of chunks and gives the script's own bytes to `sink`.
 
     Memory is bounded by the length of a nonce line: what may still become the closing line is held back.
+
+    Attributes:
+        preface: the beginning of what was printed before the script ran.
+        opened: the script began to run.
+        status: its exit status; None until the closing line has come.
     """
 
     def __init__(self, frame: Frame, sink: Sink) -> None:
@@ -120,37 +134,48 @@ class Unframe:
         self._hold = len(self._close) + 8
         self._sink = sink
         self._buffer = b""
-        self._inside = False
         self.preface = b""
+        self.opened = False
+        self.status: int | None = None
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next chunk."""
+        """Take the next chunk; what follows the closing line is no answer and left out."""
+        if self.status is not None:
+            return
         self._buffer += chunk
-        if not self._inside:
-            at = self._buffer.find(self._open)
-            if at < 0:
-                # Login text may be long; only its tail can hold the start of the opening line.
-                keep = len(self._open)
-                self.preface = (self.preface + self._buffer[:-keep])[:4096]
-                self._buffer = self._buffer[-keep:]
-                return
-            self.preface = (self.preface + self._buffer[:at])[:4096]
-            self._buffer = self._buffer[at + len(self._open) :]
-            self._inside = True
-        if len(self._buffer) > self._hold:
-            self._sink(self._buffer[: -self._hold])
-            self._buffer = self._buffer[-self._hold :]
+        if not self.opened and not self._look_for_start():
+            return
+        at = self._buffer.find(self._close)
+        if at < 0:
+            self._give(len(self._buffer) - self._hold)
+            return
+        self._give(at)
+        status, ended, _ = self._buffer[len(self._close) :].partition(b"\n")
+        if ended and status.isdigit():
+            self.status = int(status)
+
+    def _look_for_start(self) -> bool:
+        before, found, after = self._buffer.partition(self._open)
+        if not found:
+            # Login text may be long; only its tail can hold the start of the opening line.
+            cut = max(len(before) - len(self._open), 0)
+            before, after = before[:cut], before[cut:]
+        self.preface = (self.preface + before)[:4096]
+        self._buffer = after
+        self.opened = bool(found)
+        return self.opened
+
+    def _give(self, size: int) -> None:
+        if size > 0:
+            self._sink(self._buffer[:size])
+            self._buffer = self._buffer[size:]
 
     def finish(self) -> int | None:
-        """Give the rest and return the exit status; None when the closing line never came."""
-        at = self._buffer.rfind(self._close) if self._inside else -1
-        if at < 0:
-            return None
-        tail = self._buffer[at + len(self._close) :].strip()
-        if not tail.isdigit():
-            return None
-        self._sink(self._buffer[:at])
-        return int(tail)
+        """The exit status at the end of the stream; None when the closing line never came."""
+        if not self.opened:
+            self.preface = (self.preface + self._buffer)[:4096]
+            self._buffer = b""
+        return self.status
 
 
 def quote(*words: str) -> str:

@@ -19,7 +19,7 @@ from sistership.image.layout import Store, damaged
 from sistership.image.tarwrite import END, archive_header, padding
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 _FOLDER: Final = "blobs/sha256/"
 
@@ -52,7 +52,15 @@ class Blob:
 Piece = Bytes | Blob
 
 
-def pieces(image: Image, store: Store, *, name: str, plain: bool, leave_out: Collection[str] = ()) -> tuple[Piece, ...]:
+def pieces(
+    image: Image,
+    store: Store,
+    *,
+    name: str,
+    plain: bool,
+    leave_out: Collection[str] = (),
+    extra: Mapping[str, bytes] | None = None,
+) -> tuple[Piece, ...]:
     """The archive of an image; two Bytes never follow each other, and the first and the last piece are Bytes.
 
     Args:
@@ -61,6 +69,7 @@ def pieces(image: Image, store: Store, *, name: str, plain: bool, leave_out: Col
         name: fully qualified name with a tag; podman renames short ones.
         plain: uncompressed layers, for engines before 23.0.
         leave_out: diffIDs of layers the host has.
+        extra: further files by name, which engines ignore.
 
     Raises:
         SistershipError: config or manifest is missing or damaged in the store.
@@ -74,6 +83,7 @@ def pieces(image: Image, store: Store, *, name: str, plain: bool, leave_out: Col
     files = {
         _FOLDER + hex_of(image.config): config,
         _FOLDER + hex_of(manifest_digest): manifest,
+        **(extra or {}),
         "oci-layout": documents.OCI_LAYOUT,
         "index.json": _index(manifest_digest, len(manifest), name),
         "manifest.json": _docker_manifest(image, name, plain=plain),

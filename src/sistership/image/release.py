@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +57,25 @@ class Release:
     def names(self) -> tuple[str, ...]:
         """Everything a host may know this image by: names and IDs."""
         return (self.unique, self.reference, self.image.config, self.image.manifest, self.image.manifest_plain)
+
+
+def by_variant(releases: Iterable[Release]) -> list[tuple[Release, ...]]:
+    """Releases in groups, one per variant, in order: the same thing for several platforms."""
+    groups: dict[str, list[Release]] = {}
+    for release in releases:
+        groups.setdefault(release.variant, []).append(release)
+    return [tuple(group) for group in groups.values()]
+
+
+def for_platform(group: Sequence[Release], platform: str) -> Release:
+    """The release of a variant that fits an engine of this platform; the first where none does."""
+    fitting = [release for release in group if same_platform(platform, release.image.platform)]
+    return (fitting or list(group))[0]
+
+
+def same_platform(host: str, image: str) -> bool:
+    """Whether an engine of platform `host` runs images of platform `image`; variants of one arch count as one."""
+    return host.split("/")[:2] == image.split("/")[:2]
 
 
 def short(digest: str) -> str:

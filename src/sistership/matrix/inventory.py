@@ -50,6 +50,12 @@ def host(name: str, row: HostRow, ssh_config: str | None, findings: Findings) ->
     findings.check((*path, "docker"), row.docker, _check_command)
     if row.docker_host is not None:
         findings.check((*path, "docker_host"), row.docker_host, _check_docker_host)
+    if row.context is not None:
+        findings.check((*path, "context"), row.context, _check_context)
+        if row.docker_host is not None:
+            findings.problem((*path, "context"), "context and docker_host exclude each other", "take one of them out")
+    if row.local and row.transport is not None:
+        findings.problem((*path, "transport"), "local: true needs no transport", "take it out")
     if row.platform is not None:
         findings.check((*path, "platform"), row.platform, names.check_platform)
     for index, capability in enumerate(row.gpu):
@@ -64,9 +70,11 @@ def host(name: str, row: HostRow, ssh_config: str | None, findings: Findings) ->
         ssh_config=below(findings.project, config) if config and not row.local else None,
         docker=row.docker,
         docker_host=row.docker_host,
+        context=row.context,
         sudo=row.sudo,
         platform=row.platform,
         gpu=tuple(dict.fromkeys(row.gpu)),
+        transport=row.transport,
     )
 
 
@@ -96,6 +104,11 @@ def _check_command(text: str) -> None:
 def _check_docker_host(text: str) -> None:
     if not _DOCKER_HOST.fullmatch(text):
         raise names.TextError(f'"{text}" is not a DOCKER_HOST', "write for example unix:///run/user/1000/docker.sock")
+
+
+def _check_context(text: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", text):
+        raise names.TextError(f'"{text}" is not the name of a docker context', "see `docker context ls` there")
 
 
 def _check_capability(text: str) -> None:

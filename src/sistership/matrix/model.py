@@ -14,8 +14,12 @@ from typing import Final, Literal
 from sistership.errors import Problem
 
 Backend = Literal["cuda", "cpu"]
+Way = Literal["openssh", "paramiko"]
 
 TEMPLATE: Final = "llamacpp.Dockerfile.j2"
+
+#: Debian packages that every build needs and CUDA's devel images lack; ccache makes a second build quick.
+BUILD_PACKAGES: Final = ("build-essential", "ccache", "cmake", "ninja-build")
 
 #: The CPU baseline of a platform's architecture where a variant names none.
 BASELINES: Final[Mapping[str, str]] = {"amd64": "x86-64-v3", "arm64": "armv8-a"}
@@ -109,6 +113,8 @@ class Variant:
         cuda: None for the backend "cpu".
         cmake: what the user adds; flags that options decide are not among them.
         packages: Debian packages of the stage that compiles.
+        snapshot: the moment as of which their archive is read: "20260501T000000Z", "auto" (the lock decides),
+            "none", or "" where it floats because the base's archive keeps no moments.
         builders: platform → name of the host that builds for it; empty: this machine builds.
         where: `file:line:column` of the row.
     """
@@ -125,6 +131,7 @@ class Variant:
     options: Options = Options()
     cmake: Mapping[str, str] = field(default_factory=dict, hash=False)
     packages: tuple[str, ...] = ()
+    snapshot: str = ""
     platforms: tuple[str, ...] = ("linux/amd64",)
     template: str = TEMPLATE
     builders: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -139,9 +146,12 @@ class Host:
         ssh: what `ssh` is called with (an alias or user@address); None for this machine.
         ssh_config: absolute path; the host's own or the matrix-wide one.
         docker: the engine's command there ("docker", "podman", a path).
-        docker_host: DOCKER_HOST for that command.
+        docker_host: where that command finds its engine ("unix:///run/user/1000/docker.sock").
+        context: a context of that command, in its place.
         sudo: the command needs sudo.
+        platform: what its engine must be ("linux/arm64"); None: whatever it is.
         gpu: compute capabilities of its cards ("8.9").
+        transport: the way to it; None: the system's ssh where there is one.
     """
 
     name: str
@@ -150,9 +160,11 @@ class Host:
     ssh_config: Path | None = None
     docker: str = "docker"
     docker_host: str | None = None
+    context: str | None = None
     sudo: bool = False
     platform: str | None = None
     gpu: tuple[str, ...] = ()
+    transport: Way | None = None
 
 
 @dataclass(frozen=True)

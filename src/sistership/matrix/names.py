@@ -185,8 +185,9 @@ def check_git(text: str) -> None:
     parts = urlsplit(text)
     if parts.scheme not in _SCHEMES:
         raise TextError(f'git cannot be reached by "{parts.scheme}"', f"use one of {', '.join(sorted(_SCHEMES))}")
-    if parts.password is not None:
-        raise TextError("the git address holds a password", "take it out and use a git credential helper")
+    if parts.password is not None or (parts.scheme in {"http", "https"} and parts.username):
+        # A token alone stands where a user name would.
+        raise TextError("the git address holds a password or token", "take it out and use a git credential helper")
 
 
 def check_file(text: str) -> None:

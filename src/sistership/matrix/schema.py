@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from sistership.matrix.model import TEMPLATE
+from sistership.matrix.model import BUILD_PACKAGES, TEMPLATE
 
 _TRUE = frozenset({"true", "on", "yes"})
 _FALSE = frozenset({"false", "off", "no"})
@@ -127,8 +127,10 @@ class DefaultsRow(Row):
     """further CMake flags"""
     platforms: Texts = ()
     """platforms, such as linux/amd64"""
-    packages: tuple[str, ...] = ()
+    packages: tuple[str, ...] = BUILD_PACKAGES
     """Debian packages of the stage that compiles"""
+    snapshot: Scalar = "auto"
+    """the package archive as of a moment, such as 2026-05-01; auto: the lock decides (Ubuntu 24.04+); none: floats"""
     cuda: CudaRow | None = None
     """toolkit and archs of variants with the backend cuda"""
     base: BaseRow | None = None
@@ -162,6 +164,8 @@ class VariantRow(Row):
     """further CMake flags"""
     packages: tuple[str, ...] = ()
     """Debian packages of the stage that compiles"""
+    snapshot: Scalar = "auto"
+    """the package archive as of a moment, such as 2026-05-01; auto: the lock decides (Ubuntu 24.04+); none: floats"""
     platforms: Texts = ()
     """platforms, such as linux/amd64"""
     template: str = TEMPLATE
@@ -182,13 +186,17 @@ class HostRow(Row):
     docker: str = "docker"
     """the engine's command there: docker, podman, or a path"""
     docker_host: str | None = None
-    """DOCKER_HOST for that command"""
+    """where that command finds its engine, such as unix:///run/user/1000/docker.sock"""
+    context: str | None = None
+    """a docker context there, instead of docker_host"""
     sudo: Flag = False
     """the command needs sudo"""
     platform: str | None = None
     """its platform, such as linux/arm64"""
     gpu: Texts = ()
     """compute capabilities of its cards, such as "8.9\""""
+    transport: Literal["openssh", "paramiko"] | None = None
+    """openssh (the system's ssh; the default where there is one) or paramiko"""
 
 
 class MatrixFile(Row):

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from sistership import resources
-from sistership.matrix import cmake, inventory, names, series, toolkits
+from sistership.matrix import cmake, inventory, names, series, snapshots, toolkits
 from sistership.matrix.model import BASELINES, Cuda, Options, Variant, architecture, fits
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def variant(name: str, row: VariantRow, context: Context) -> Variant:
     options = _options(name, row, context, platforms)
     base = toolkits.base(name, row, context)
     toolkit = toolkits.cuda(name, row, context, base)
+    packages = _packages(name, row, context)
     return Variant(
         name=name,
         fork=row.fork,
@@ -46,7 +47,8 @@ def variant(name: str, row: VariantRow, context: Context) -> Variant:
         patches=series.patches(path, row, findings),
         options=options,
         cmake=_cmake(name, row, context, options, toolkit),
-        packages=_packages(name, row, context),
+        packages=packages,
+        snapshot=snapshots.snapshot(name, row, context, base.build, packages),
         platforms=platforms,
         template=_template(name, row, context),
         builders=_builders(path, row, platforms, context),

@@ -6,6 +6,7 @@ import os
 import subprocess
 from typing import IO, TYPE_CHECKING, Final, Self
 
+from sistership import trace
 from sistership.errors import SourceError
 
 if TYPE_CHECKING:
@@ -97,9 +98,11 @@ def git(
         GitError: git ended with another status than 0.
         SourceError: there is no git on PATH.
     """
+    command = argv(args, repo=repo)
+    span = trace.program(command)
     try:
         done = subprocess.run(
-            argv(args, repo=repo),
+            command,
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
@@ -109,6 +112,7 @@ def git(
         )
     except FileNotFoundError as error:
         raise _no_git() from error
+    span.end(done.returncode, done.stderr.decode(errors="replace"))
     if done.returncode:
         raise GitError(args, done.returncode, done.stderr.decode(errors="replace"))
     return done.stdout

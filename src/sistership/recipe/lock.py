@@ -11,7 +11,7 @@ from sistership.recipe import files
 from sistership.recipe.patches import LockedPatch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 NAME: Final = "buildmatrix.lock.json"
@@ -29,8 +29,10 @@ class LockedVariant:
         number: commits in its history.
         date: of the commit, "2026-05-01T10:00:00Z".
         bases: "build" and "runtime" → image reference with `@sha256:…`.
+        snapshot: the moment as of which the package stage reads its archive, "20260501T000000Z"; "" where it floats.
         patches: in the order they are applied.
-        wants: the parts of the matrix behind it ("git", "commit", "build", "runtime"), to re-lock only what changed.
+        wants: the parts of the matrix behind it ("git", "commit", "build", "runtime", "snapshot" where there is one),
+            to re-lock only what changed.
     """
 
     inputs: str
@@ -41,10 +43,13 @@ class LockedVariant:
     bases: Mapping[str, str] = field(hash=False)
     patches: tuple[LockedPatch, ...] = ()
     wants: Mapping[str, str] = field(default_factory=dict, hash=False)
+    snapshot: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As the lock file has it."""
+        snapshot = {"snapshot": self.snapshot} if self.snapshot else {}
         return {
+            **snapshot,
             "inputs": self.inputs,
             "commit": self.commit,
             "tree": self.tree,
@@ -71,6 +76,7 @@ class LockedVariant:
             bases={_text(name): _text(ref) for name, ref in value["bases"].items()},
             patches=tuple(LockedPatch(_text(patch["file"]), _text(patch["sha256"])) for patch in value["patches"]),
             wants={_text(name): _text(part) for name, part in value.get("wants", {}).items()},
+            snapshot=_text(value.get("snapshot", "")),
         )
 
 
@@ -134,6 +140,21 @@ def save(lock: Lock, path: Path) -> bool:
     except OSError as error:
         raise LockError("the lock cannot be written", where=str(path), why=error.strerror) from error
     return True
+
+
+def update(path: Path, change: Callable[[Lock], Lock]) -> Lock:
+    """Change the lock in `path` as it is now, so that two runs at once lose nothing of each other; gives the result.
+
+    Raises:
+        LockError: it is damaged, or cannot be written.
+    """
+    try:
+        with files.locked(path.parent / ".sistership"):
+            lock = change(load(path))
+            save(lock, path)
+            return lock
+    except OSError as error:
+        raise LockError("the lock cannot be written", where=str(path), why=error.strerror) from error
 
 
 def _lock(path: Path, value: Any) -> Lock:

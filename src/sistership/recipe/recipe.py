@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from sistership.errors import LockError
+from sistership.matrix import snapshots
 from sistership.recipe import patches, render
 from sistership.recipe.key import digest, recipe_key
 from sistership.recipe.labels import address, labels
@@ -47,7 +49,7 @@ class Recipe:
 
 
 def inputs_of(matrix: Matrix, variant: Variant) -> str:
-    """Sha256 over everything in the matrix that decides the resolution: source, commit, bases, patches.
+    """Sha256 over everything in the matrix that decides the resolution: source, commit, bases, snapshot, patches.
 
     Flags and archs are not among them: they are in the recipe key and need nothing resolved.
 
@@ -55,7 +57,7 @@ def inputs_of(matrix: Matrix, variant: Variant) -> str:
         PatchError: a patch is missing or empty.
     """
     series = [[patch.file, patch.sha256] for patch in patches.of_variant(matrix.project, variant)]
-    return digest({**_wants(matrix, variant), "patches": series})
+    return digest({**wants_of(matrix, variant), "patches": series})
 
 
 def fresh(matrix: Matrix, variant: Variant, locked: LockedVariant | None) -> bool:
@@ -70,6 +72,7 @@ def resolve(
     *,
     digests: Callable[[str], str],
     previous: LockedVariant | None = None,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> LockedVariant:
     """Fetch the commit, apply the patches and pin the bases of `variant`.
 
@@ -80,12 +83,13 @@ def resolve(
         digests: image reference → the same with `@sha256:…`; not asked for one that has a digest already.
         previous: an older resolution, whose answers are kept for what the matrix still asks the same way;
             None resolves everything anew (`lock --upgrade`).
+        now: the clock, for the moment of the package archive.
 
     Raises:
         SourceError: the commit cannot be fetched or counted.
         PatchError: a patch does not apply.
     """
-    wants = _wants(matrix, variant)
+    wants = wants_of(matrix, variant)
     old = previous.wants if previous else {}
     wanted = variant.commit
     if previous and (old.get("git"), old.get("commit")) == (wants["git"], wants["commit"]):
@@ -108,6 +112,7 @@ def resolve(
         bases=bases,
         patches=patched.patches,
         wants=wants,
+        snapshot=_snapshot(wants, previous, now),
     )
 
 
@@ -179,9 +184,23 @@ def source_of(matrix: Matrix, variant: Variant, sources: Sources, locked: Locked
     return sources.fetch(matrix.forks[variant.fork], locked.commit)
 
 
-def _wants(matrix: Matrix, variant: Variant) -> dict[str, str]:
+def _snapshot(wants: Mapping[str, str], previous: LockedVariant | None, now: Callable[[], datetime]) -> str:
+    """The moment of the package archive; a newer base may hold newer packages, so it takes a newer moment."""
+    wanted = wants.get("snapshot", "")
+    if wanted != snapshots.AUTO:
+        return wanted
+    old = previous.wants if previous else {}
+    if previous and previous.snapshot and all(old.get(name) == wants[name] for name in ("snapshot", "build")):
+        return previous.snapshot
+    return snapshots.stamp(now())
+
+
+def wants_of(matrix: Matrix, variant: Variant) -> dict[str, str]:
+    """The parts of the matrix that the lock answers, as they are written there."""
     fork = matrix.forks[variant.fork]
+    snapshot = {"snapshot": variant.snapshot} if snapshots.pins(variant.snapshot) else {}
     return {
+        **snapshot,
         "git": fork.written if address(fork) == fork.name else address(fork),
         "commit": variant.commit,
         "build": variant.base.build,

@@ -14,6 +14,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined, TemplateError, 
 
 from sistership import resources
 from sistership.errors import MatrixError, Problem
+from sistership.matrix import snapshots
 from sistership.recipe import flags as cmake
 from sistership.recipe.labels import labels
 from sistership.recipe.lock import LockedVariant
@@ -145,6 +146,7 @@ def _values(variant: Variant, platform: str, locked: LockedVariant | None, fork:
         "notes": _notes(variant, platform, locked),
         "base": {"build": known.bases["build"], "runtime": known.bases["runtime"]},
         "packages": variant.packages,
+        "snapshot": known.snapshot,
         "backend": variant.backend,
         "cuda": variant.cuda is not None,
         "driver_stub": variant.cuda is not None and variant.options.vmm,
@@ -173,13 +175,21 @@ def _unresolved(variant: Variant) -> LockedVariant:
         number=0,
         date=UNRESOLVED,
         bases={name: ref if "@sha256:" in ref else f"{ref}@sha256:{UNRESOLVED}" for name, ref in bases.items()},
+        snapshot=_moment(variant),
     )
+
+
+def _moment(variant: Variant) -> str:
+    if not snapshots.pins(variant.snapshot):
+        return ""
+    return UNRESOLVED if variant.snapshot == snapshots.AUTO else variant.snapshot
 
 
 def _notes(variant: Variant, platform: str, locked: LockedVariant | None) -> list[str]:
     notes = [f"Variant {variant.name} for {platform}, rendered by sistership from dockerfiles/{variant.template}."]
     if locked is None:
-        notes += ["NOT RESOLVED: commit, tree, build number and base digests are fixed by `sistership lock`."]
+        what = "commit, tree, build number, base digests and package snapshot"
+        notes += [f"NOT RESOLVED: {what} are fixed by `sistership lock`."]
     return notes
 
 

@@ -35,14 +35,17 @@ def render(
     room = max(20, width - left) if width else None
     lines = ["  ".join(name.ljust(size) for name, size in zip(header, widths, strict=True)).rstrip()]
     for number, row in enumerate(rows):
-        parts = wrap(row[-1], room)
-        cells = []
-        for column, (text, size) in enumerate(zip(row[:-1], widths[:-1], strict=True)):
-            code = COLOURS.get(colour[column][number], "") if colour and column in colour else ""
-            cells.append(f"{code}{text}{RESET}{' ' * (size - len(text))}" if code else text.ljust(size))
+        codes = [COLOURS.get(colour[each][number], "") if colour and each in colour else "" for each in range(len(row))]
+        parts = [_painted(part, codes[-1], 0) for part in wrap(row[-1], room)]
+        cells = [_painted(text, code, size) for text, code, size in zip(row[:-1], codes, widths, strict=False)]
         lines.append("  ".join([*cells, parts[0]]).rstrip())
         lines.extend(" " * (left) + part for part in parts[1:])
     return "\n".join(lines)
+
+
+def _painted(text: str, code: str, size: int) -> str:
+    blank = " " * (size - len(text))
+    return f"{code}{text}{RESET}{blank}" if code else text + blank
 
 
 def wrap(text: str, width: int | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,16 +22,19 @@ class Assembly:
     """How a host puts the archive together.
 
     Attributes:
+        file: the metadata's name in the staging folder, of this load alone: an engine may still be reading that of
+            a load whose ship was killed.
         metadata: headers, manifests and padding, one after the other; they travel as one small file.
         script: prints the archive, reading that file and the staged layers.
     """
 
+    file: str
     metadata: bytes
     script: str
 
 
-def metadata_name(release: Release) -> str:
-    """The metadata's file in the staging folder."""
+def metadata_prefix(release: Release) -> str:
+    """How the metadata files of an image begin."""
     return f"{release.image.config.removeprefix('sha256:')}.meta"
 
 
@@ -40,7 +44,8 @@ def assemble(pieces: Sequence[Bytes | Blob], release: Release, encoding: Encodin
     An archive never lies on the host's disk as a whole, and its metadata comes last:
     whatever fails midway leaves the engine with a tar that names no image.
     """
-    meta = quote(metadata_name(release))
+    name = f"{metadata_prefix(release)}-{secrets.token_hex(4)}"
+    meta = quote(name)
     metadata = bytearray()
     lines: list[str] = []
     for piece in pieces:
@@ -50,7 +55,7 @@ def assemble(pieces: Sequence[Bytes | Blob], release: Release, encoding: Encodin
         else:
             file = quote(staged_name(piece.layer, encoding))
             lines.append(_read(file, encoding, plain=piece.plain) + f" || exit {_CUT}")
-    return Assembly(bytes(metadata), "\n".join(lines))
+    return Assembly(name, bytes(metadata), "\n".join(lines))
 
 
 def _read(file: str, encoding: Encoding, *, plain: bool) -> str:
@@ -59,7 +64,7 @@ def _read(file: str, encoding: Encoding, *, plain: bool) -> str:
     return f"gzip -dc < {file}" if encoding is Encoding.GZIP else f"cat {file}"
 
 
-def load(peer: Peer, release: Release, assembly: Assembly) -> str:
+def load(peer: Peer, assembly: Assembly) -> str:
     """Load the image on the host under its unique name. Returns what the engine printed.
 
     Its words and exit status are kept for messages only: "Loaded image", exit 0 and the right ID have all been
@@ -69,11 +74,12 @@ def load(peer: Peer, release: Release, assembly: Assembly) -> str:
         ShipError: the engine refused it.
         HostUnreachableError: the connection was cut.
     """
-    meta = quote(metadata_name(release))
+    meta = quote(assembly.file)
     put = peer.transport.run(f"cd {STAGE} && cat > {meta}", stdin=assembly.metadata, timeout=120)
     if put.status != 0:
         raise ShipError("the staging folder cannot be written", where=peer.name, why=put.err.strip()[-200:] or None)
-    script = f"cd {STAGE} || exit 1\n{{\n{assembly.script}\n}} | {peer.docker} load 2>&1"
+    remove = f"trap 'rm -f -- {meta}' EXIT"
+    script = f"cd {STAGE} || exit 1\n{remove}\n{{\n{assembly.script}\n}} | {peer.docker} load 2>&1"
     done = peer.transport.run(script)
     words = done.text.strip()
     if done.status != 0 or "Error unpacking image" in words:

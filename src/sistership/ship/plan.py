@@ -61,6 +61,7 @@ class HostPlan:
         plain: the engine gets uncompressed layers, decompressed on the host (engines before 23.0).
         disk: bytes needed where the engine keeps images.
         stage: bytes needed in the staging folder.
+        daemon: the engine's own ID.
         moves: (old ID, name it is kept under) when the people's name points elsewhere now.
     """
 
@@ -74,6 +75,7 @@ class HostPlan:
     moves: tuple[str, str] | None
     store: str
     version: str
+    daemon: str = ""
 
     @property
     def send(self) -> int:
@@ -161,6 +163,7 @@ def plan_host(
         moves=moves,
         store=facts.store,
         version=facts.version,
+        daemon=facts.daemon,
     )
     if action is Action.LOAD:
         _check_disk(plan, facts)
@@ -196,15 +199,17 @@ def disk_needed(layers: Collection[LayerPlan], store: str) -> int:
 
 
 def _check_disk(plan: HostPlan, facts: HostFacts) -> None:
-    if facts.stage_free and plan.stage + SLACK > facts.stage_free:
+    if facts.stage_free is not None and plan.stage + SLACK > facts.stage_free:
         raise HostUnfitError(
             f"the staging folder needs {mebibytes(plan.stage + SLACK)}, {mebibytes(facts.stage_free)} are free",
             where=plan.host,
             hint="free space there, or set XDG_CACHE_HOME for that user to a larger disk",
         )
-    if facts.free and plan.disk + SLACK > facts.free:
+    # On one file system what is staged lies beside what the engine writes.
+    needed = plan.disk + SLACK + (plan.stage if facts.one_disk else 0)
+    if facts.free is not None and needed > facts.free:
         raise HostUnfitError(
-            f"the engine needs {mebibytes(plan.disk + SLACK)} to load it, {mebibytes(facts.free)} are free",
+            f"the engine needs {mebibytes(needed)} to load it, {mebibytes(facts.free)} are free",
             where=plan.host,
             hint="remove images there that nothing uses: docker image prune",
         )

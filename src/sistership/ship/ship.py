@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sistership.errors import HostUnfitError, HostUnreachableError, LockedError, ShipError, SistershipError, worst
+from sistership.errors import ShipError, SistershipError, worst
 from sistership.host.facts import HostFacts, probe
 from sistership.host.inventory import Peer
 from sistership.image.archive import pieces
 from sistership.image.layout import Store
-from sistership.image.release import Release
+from sistership.image.release import Release, for_platform
 from sistership.report.events import Reporter, mebibytes
 from sistership.ship.have import known_manifests
-from sistership.ship.load import assemble, load, metadata_name, remove_name, tag
+from sistership.ship.load import assemble, load, metadata_prefix, remove_name, tag
 from sistership.ship.plan import Action, HostPlan, plan_host
 from sistership.ship.stage import HostLock, clear_script, send_layer
 from sistership.verify.hosts import from_error, on_all, verdict_on
@@ -45,14 +46,19 @@ class Shipped:
 
 
 def plan_all(
-    peers: Sequence[Peer], release: Release, store: Store, *, jobs: int = 16
+    peers: Sequence[Peer], group: Sequence[Release], store: Store, *, jobs: int = 16
 ) -> list[HostPlan | SistershipError]:
-    """The plan of every host, or why it has none. Changes nothing anywhere."""
+    """The plan of every host, or why it has none. Changes nothing anywhere.
+
+    Args:
+        group: one variant's releases; each host gets that of its platform.
+    """
     known = known_manifests(store)
 
     def one(peer: Peer) -> HostPlan | SistershipError:
         try:
-            facts = probe(peer, release.names)
+            facts = probe(peer, [name for release in group for name in release.names])
+            release = for_platform(group, facts.platform)
             return plan_host(peer.name, release, facts, verdict_on(peer, release, facts), known)
         except SistershipError as error:
             return error
@@ -61,15 +67,16 @@ def plan_all(
 
 
 def ship_all(
-    peers: Sequence[Peer], release: Release, store: Store, reporter: Reporter, *, jobs: int = 16
+    peers: Sequence[Peer], group: Sequence[Release], store: Store, reporter: Reporter, *, jobs: int = 16
 ) -> list[Shipped]:
-    """Ship to every host at once.
+    """Ship one variant to every host at once, to each the release of its platform.
 
     Raises:
-        ShipError: a blob of the image is missing or damaged in the store; nothing was sent.
+        ShipError: a blob of an image is missing or damaged in the store; nothing was sent.
     """
-    check_store(release, store)
-    return on_all(peers, lambda peer: ship_host(peer, release, store, reporter), jobs=jobs)
+    for release in group:
+        check_store(release, store)
+    return on_all(peers, lambda peer: ship_host(peer, group, store, reporter), jobs=jobs)
 
 
 def check_store(release: Release, store: Store) -> None:
@@ -83,9 +90,9 @@ def check_store(release: Release, store: Store) -> None:
         )
 
 
-def ship_host(peer: Peer, release: Release, store: Store, reporter: Reporter) -> Shipped:
+def ship_host(peer: Peer, group: Sequence[Release], store: Store, reporter: Reporter) -> Shipped:
     """Ship to one host; never raises for what is wrong there."""
-    sent = 0
+    sent, release = 0, group[0]
 
     def count(size: int) -> None:
         nonlocal sent
@@ -93,17 +100,19 @@ def ship_host(peer: Peer, release: Release, store: Store, reporter: Reporter) ->
 
     try:
         with HostLock(peer):
-            return _locked(peer, release, store, reporter, count)
-    except (HostUnreachableError, HostUnfitError) as error:
+            facts = probe(peer, [name for each in group for name in each.names])
+            release = for_platform(group, facts.platform)
+            return _locked(peer, release, facts, store, reporter, count)
+    except SistershipError as error:
         reporter.step(peer.name, f"failed: {error.what}")
         return Shipped(peer.name, release, sent, from_error(error), error)
-    except (ShipError, LockedError) as error:
-        reporter.step(peer.name, f"failed: {error.what}")
-        return Shipped(peer.name, release, sent, Verdict(Kind.UNKNOWN, why=error.what, code=error.code), error)
+    except OSError as error:
+        failed = ShipError("this machine failed while it sent", where=peer.name, why=str(error))
+        reporter.step(peer.name, f"failed: {failed.what}: {failed.why}")
+        return Shipped(peer.name, release, sent, from_error(failed), failed)
 
 
-def _locked(peer: Peer, release: Release, store: Store, reporter: Reporter, count: _Count) -> Shipped:
-    facts = probe(peer, release.names)
+def _locked(peer: Peer, release: Release, facts: HostFacts, store: Store, reporter: Reporter, count: _Count) -> Shipped:
     before = verdict_on(peer, release, facts)
     plan = plan_host(peer.name, release, facts, before, known_manifests(store))
     for step in plan.steps:
@@ -145,7 +154,18 @@ def _load(
     remove_name(peer, release.unique)
     facts = probe(peer, release.names)
     whole = plan_host(peer.name, release, facts, Verdict(Kind.INCOMPLETE))
-    return sent + _stage_and_load(peer, release, whole, facts, store, reporter, count)
+    sent += _stage_and_load(peer, release, whole, facts, store, reporter, count)
+    # The classic store keeps a layer that it has, damaged or not, as long as another image there uses it.
+    trouble = _trouble_after_partial(peer, release)
+    if trouble is not None:
+        remove_name(peer, release.unique)
+        raise ShipError(
+            "it is not whole although everything was sent; the tag was not moved",
+            where=peer.name,
+            why=trouble,
+            hint="a layer in its engine's store is damaged: remove the images there that share it, and ship again",
+        )
+    return sent
 
 
 def _stage_and_load(
@@ -161,7 +181,7 @@ def _stage_and_load(
     reporter.step(peer.name, "loading")
     archive = pieces(release.image, store, name=release.unique, plain=plan.plain, leave_out=plan.leave_out)
     try:
-        words = load(peer, release, assemble(archive, release, plan.encoding))
+        words = load(peer, assemble(archive, release, plan.encoding))
     except ShipError as error:
         if not plan.leave_out:
             raise
@@ -217,10 +237,12 @@ def _tag_verified(peer: Peer, release: Release, plan: HostPlan) -> HostFacts:
 
 def _clear(peer: Peer, facts: HostFacts, release: Release) -> None:
     """Remove what was staged for this image; a failure here spoils nothing that was verified."""
+    ours = metadata_prefix(release)
     digests = {layer.digest.removeprefix("sha256:") for layer in release.image.layers}
     digests |= {layer.diff_id.removeprefix("sha256:") for layer in release.image.layers}
-    files = [name for name in facts.staged if name.split(".")[0] in digests]
-    peer.transport.run(clear_script([*files, metadata_name(release)]), timeout=60)
+    files = [name for name in facts.staged if name.split(".")[0] in digests or name.startswith(ours)]
+    with contextlib.suppress(SistershipError):
+        peer.transport.run(clear_script(files), timeout=60)
 
 
 def exit_code(results: Sequence[Shipped]) -> int:

@@ -22,6 +22,9 @@ CHUNK = 1 << 20
 _WRONG_OFFSET = 9
 _WRONG_SUM = 8
 _BUSY = 7
+_BEAT = 5  # seconds between two signs of life of a lock's holder
+_SILENCE = 60  # seconds without one after which the host frees the lock
+_STALE = 5  # minutes after which a lock without flock counts as left behind
 
 Progress = Callable[[int], None]
 
@@ -188,12 +191,19 @@ mkdir -p {STAGE} && cd {STAGE}/.. || exit 1
 if command -v flock >/dev/null; then
   exec 9>ship.lock; flock -n 9 || {{ echo busy; exit {_BUSY}; }}
 else
+  # A folder that nobody touched for minutes was left by a power cut.
+  [ -z "$(find ship.lock.d -prune -mmin +{_STALE} 2>/dev/null)" ] || rmdir ship.lock.d
   mkdir ship.lock.d 2>/dev/null || {{ echo busy; exit {_BUSY}; }}
   trap 'rmdir ship.lock.d' EXIT; trap 'exit 1' HUP INT TERM
 fi
 # Longer than what the reader holds back for the closing line, so that the answer gets through while we wait.
 printf 'held%128s\\n' ''
-cat >/dev/null
+# Whoever holds the lock sends a byte every {_BEAT} seconds: silence means that the link was cut.
+if command -v timeout >/dev/null; then
+  while [ "$(timeout {_SILENCE} head -c 1 | wc -c)" -eq 1 ]; do [ ! -d ship.lock.d ] || touch ship.lock.d; done
+else
+  cat >/dev/null
+fi
 """
         try:
             self._peer.transport.run(script, stdin=self._wait(), sink=self._take)
@@ -208,7 +218,6 @@ cat >/dev/null
             self._answered.set()
 
     def _wait(self) -> Iterator[bytes]:
-        while not self._release.wait(5):
-            # A byte now and then keeps a forgotten lock from outliving a dead link: the write fails there.
+        while not self._release.wait(_BEAT):
             yield b"\n"
         yield b""

@@ -1,0 +1,5 @@
+"""The verbs."""
+
+from sistership.tasks.lean import import_invoke
+
+import_invoke()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from pathlib import Path
-
-from invoke import Context
+from typing import TYPE_CHECKING
 
 from sistership.errors import UsageError
-from sistership.tasks.verb import MATRIX, finish, matrix_path, say, verb
+from sistership.report.events import HostDone, Reporter
+from sistership.tasks.run import Run
+from sistership.tasks.verb import MATRIX, finish, matrix_path, print_json, say, verb
+
+if TYPE_CHECKING:
+    from sistership.fleet import HostState
 
 
 def _project() -> Path:
@@ -18,39 +22,56 @@ def _project() -> Path:
         return Path.cwd()
 
 
-def _tell(line: str) -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+def teller(reporter: Reporter) -> Callable[[str], None]:
+    """Gives the fleet's lines, `HOST: what happens`, to a reporter as steps of that host."""
+    from sistership.fleet.spec import HOSTS  # noqa: PLC0415 - docker-py is slow to import and seldom needed
+
+    def tell(line: str) -> None:
+        host, colon, text = line.partition(": ")
+        reporter.step(*((host, text) if colon and host in HOSTS else ("", line)))
+
+    return tell
 
 
-@verb
-def up(c: Context, *, hosts: str | None = None) -> None:
+@verb(name="fleet.up", json="lines")
+def up(run: Run, *, hosts: str | None = None, json: bool = False) -> None:
     """Start practice hosts with real engines on this machine; running ones are kept."""
-    del c
+    del json  # the run knows
     from sistership import fleet  # noqa: PLC0415 - docker-py is slow to import and seldom needed
 
     project = _project()
-    for host in fleet.up(project, hosts=hosts.split(",") if hosts else None, report=_tell):
-        say(str(host))
-    _tell(f"ssh -F {fleet.project_files(project).ssh_config} HOST logs in; {MATRIX} knows the hosts as `practice`")
+    states = fleet.up(project, hosts=hosts.split(",") if hosts else None, report=teller(run.reporter))
+    for host in states:
+        run.reporter.tell(HostDone(host.name, None, host.state, 0))
+        if not run.json:
+            say(str(host))
+    how = f"ssh -F {fleet.project_files(project).ssh_config} HOST logs in; {MATRIX} knows the hosts as `practice`"
+    run.reporter.step("", how)
 
 
-@verb
-def status(c: Context) -> None:
+@verb(name="fleet.status")
+def status(run: Run, *, json: bool = False) -> None:
     """Show each practice host: state, address, engine, store. Exit 1 unless all run."""
-    del c
+    del json  # the run knows
     from sistership import fleet  # noqa: PLC0415 - docker-py is slow to import and seldom needed
 
     states = fleet.status()
-    for host in states:
-        say(str(host))
-    finish(0 if states and all(host.state == "running" for host in states) else 1)
+    code = 0 if states and all(host.state == "running" for host in states) else 1
+    if run.json:
+        print_json({"version": 1, "type": "fleet", "exit": code, "hosts": [_state_json(host) for host in states]})
+    else:
+        say("\n".join(map(str, states)))
+    finish(code)
 
 
-@verb
-def down(c: Context, *, purge: bool = False) -> None:
+def _state_json(host: HostState) -> dict[str, object]:
+    engine = host.engine and {"version": host.engine.version, "store": host.engine.store, "driver": host.engine.driver}
+    return {"host": host.name, "state": host.state, "address": host.address or None, "engine": engine}
+
+
+@verb(name="fleet.down")
+def down(run: Run, *, purge: bool = False) -> None:
     """Remove the practice hosts and all they hold; caches stay."""
-    del c
     from sistership import fleet  # noqa: PLC0415 - docker-py is slow to import and seldom needed
 
-    fleet.down(purge=purge, report=_tell)
+    fleet.down(purge=purge, report=teller(run.reporter))

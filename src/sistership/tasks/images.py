@@ -2,55 +2,95 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from invoke import Context
 
-from sistership.tasks.verb import finish, positive, print_json, say, verb
+from sistership.errors import UsageError
+from sistership.report.events import Begin, Built
+from sistership.tasks.run import Run
+from sistership.tasks.verb import finish, json_text, positive, print_json, say, verb
 
 if TYPE_CHECKING:
+    from sistership.host.inventory import Peer
+    from sistership.image.layout import Store
+    from sistership.image.release import Release
+    from sistership.recipe.recipe import Recipe
+    from sistership.ship.ship import Shipped
     from sistership.tasks.session import Session
 
 
-@verb
+@verb(json="lines")
 def build(
-    c: Context,
+    run: Run,
     *,
     variant: str | None = None,
+    platform: str | None = None,
     matrix: str | None = None,
     source: list[str] | None = None,
     locked: bool = False,
     dry_run: bool = False,
-    quiet: bool = False,
-    verbose: bool = False,
+    json: bool = False,
 ) -> None:
     """Build each image once; what the lock and the store hold already is not built again."""
-    del c
-    from sistership.build import build as rooms  # noqa: PLC0415 - keeps --list and --help quick
-    from sistership.image.release import short  # noqa: PLC0415
-    from sistership.tasks.session import Session  # noqa: PLC0415
+    del json  # the run knows
+    from sistership.tasks.session import Session  # noqa: PLC0415 - keeps --list and --help quick
 
-    session = Session.open(matrix, source=source or (), quiet=quiet, verbose=verbose)
-    chosen = session.variants(variant)
+    session = Session.open(matrix, source=source or ())
+    chosen = session.variants(variant, platform)
     session.warn(chosen)
     session.resolve(chosen, locked=locked)
-    store = session.store()
     for recipe in session.recipes(chosen, with_source=not dry_run):
-        builder = rooms.builder_host(session.matrix, recipe.variant, recipe.platform)
         name = f"{recipe.variant.name} ({recipe.platform})"
-        if dry_run:
-            recorded, whole = rooms.already_built(recipe, session.lock, store)
-            state = "already built" if whole else ("recorded, blobs missing" if recorded else "to be built")
-            say(f"{name}: recipe {recipe.key[:12]}, {state} on {builder.name}")
+        run.reporter.tell(Begin(name, recipe.variant.name, recipe.platform, recipe.key))
+        built = would_build(session, recipe) if dry_run else build_one(session, recipe)
+        run.reporter.tell(built)
+        if run.json:
             continue
-        peers = tuple(session.matrix.hosts.values())
-        built = rooms.build(recipe, session.lock, store, builder, peers, session.reporter)
-        session.lock = session.lock.with_image(recipe.key, rooms.record_of(recipe, built.release.image, store))
-        session.save()
+        if built.image is None:
+            say(f"{name}: recipe {recipe.key[:12]}, {built.how} on {built.builder}")
+        else:
+            say(f"{name}: {built.how}: {built.image}  config {(built.config or '')[7:19]}")
+
+
+def build_one(session: Session, recipe: Recipe) -> Built:
+    """Have a recipe's image in the store, in the lock, and where it was built."""
+    from sistership.build import build as rooms  # noqa: PLC0415 - keeps --list and --help quick
+
+    store = session.store()
+    builder = rooms.builder_host(session.matrix, recipe.variant, recipe.platform)
+    peers = tuple(session.matrix.hosts.values())
+    built = rooms.build(recipe, session.lock, store, builder, peers, session.reporter)
+    record = rooms.record_of(recipe, built.release.image, store)
+    try:
+        # First, so that a run that was killed here is finished by the next one instead of found "already built".
         if built.how == "built":
             rooms.load_on_builder(builder, built.release, store, session.reporter)
-        image = built.release.image
-        say(f"{name}: {built.how}: {built.release.reference}  config {short(image.config)}")
+    finally:
+        session.record(recipe.key, record)
+    release = built.release
+    return Built(
+        recipe.variant.name,
+        recipe.platform,
+        recipe.key,
+        built.how,
+        builder.name,
+        release.reference,
+        release.image.config,
+    )
+
+
+def would_build(session: Session, recipe: Recipe) -> Built:
+    """What `build` would do for a recipe."""
+    from sistership.build import build as rooms  # noqa: PLC0415 - keeps --list and --help quick
+
+    recorded, whole = rooms.already_built(recipe, session.lock, session.store())
+    how = "already built" if whole else ("recorded, blobs missing" if recorded else "to be built")
+    builder = rooms.builder_host(session.matrix, recipe.variant, recipe.platform)
+    return Built(recipe.variant.name, recipe.platform, recipe.key, how, builder.name)
 
 
 @verb
@@ -60,49 +100,67 @@ def plan(
     variant: str | None = None,
     hosts: str | None = None,
     matrix: str | None = None,
+    out: str | None = None,
+    detailed_exitcode: bool = False,
     json: bool = False,
     jobs: str = "16",
 ) -> None:
     """Show what `ship` would do: per host what it has, what would be sent, what would move. Changes nothing."""
     del c
-    from sistership.tasks.session import Session  # noqa: PLC0415 - keeps --list and --help quick
+    from sistership.recipe.files import write_atomic  # noqa: PLC0415 - keeps --list and --help quick
+    from sistership.tasks.session import Session  # noqa: PLC0415
 
     session = Session.open(matrix, quiet=json)
-    show_plans(session, variant, hosts, as_json=json, jobs=positive(jobs, "--jobs"))
+    document = plans(session, variant, hosts, as_text=not json, jobs=positive(jobs, "--jobs"))
+    if json:
+        print_json(document)
+    if out is not None and document["exit"] == 0:
+        write_atomic(Path(out), (json_text(document) + "\n").encode())
+        session.reporter.step("", f"sistership ship --plan {out} does exactly this, or refuses")
+    finish(plan_code(document, detailed=detailed_exitcode))
 
 
-@verb
+@verb(json="lines")
 def ship(
-    c: Context,
+    run: Run,
     *,
     variant: str | None = None,
     hosts: str | None = None,
     matrix: str | None = None,
+    plan: str | None = None,
     dry_run: bool = False,
+    detailed_exitcode: bool = False,
     jobs: str = "16",
-    quiet: bool = False,
-    verbose: bool = False,
+    json: bool = False,
 ) -> None:
     """Send built images to hosts, load and verify them there, then move the tag."""
-    del c
+    del json  # the run knows
     from sistership.host.inventory import connected  # noqa: PLC0415 - keeps --list and --help quick
+    from sistership.image.release import by_variant  # noqa: PLC0415
     from sistership.ship import ship as rooms  # noqa: PLC0415
     from sistership.tasks import show  # noqa: PLC0415
     from sistership.tasks.session import Session  # noqa: PLC0415
 
-    session = Session.open(matrix, quiet=quiet or dry_run, verbose=verbose)
+    session = Session.open(matrix)
     at_once = positive(jobs, "--jobs")
+    if plan is not None:
+        variant, hosts = planned(session, plan, variant, hosts, jobs=at_once)
     if dry_run:
-        show_plans(session, variant, hosts, as_json=False, jobs=at_once)
+        document = plans(session, variant, hosts, as_text=not run.json, jobs=at_once)
+        for event in show.planned_events(document):
+            run.reporter.tell(event)
+        finish(plan_code(document, detailed=detailed_exitcode))
         return
     chosen, releases = session.hosts(hosts), session.releases(variant)
     store = session.store()
     results: list[rooms.Shipped] = []
     with connected(chosen) as peers:
-        for release in releases:
-            session.reporter.step("", show.expectation(release))
-            results.extend(rooms.ship_all(peers, release, store, session.reporter, jobs=at_once))
-    say(show.shipped_table(results))
+        for group in by_variant(releases):
+            for release in group:
+                run.reporter.tell(show.begin(release, [peer.name for peer in peers]))
+            results.extend(ship_group(run, peers, group, store, jobs=at_once))
+    if not run.json:
+        say(show.shipped_text(results))
     finish(rooms.exit_code(results))
 
 
@@ -113,6 +171,8 @@ def verify(
     variant: str | None = None,
     hosts: str | None = None,
     matrix: str | None = None,
+    deep: bool = False,
+    expect: str | None = None,
     json: bool = False,
     jobs: str = "16",
 ) -> None:
@@ -124,42 +184,88 @@ def verify(
     from sistership.verify.hosts import exit_code, verify_all  # noqa: PLC0415
 
     session = Session.open(matrix, quiet=json)
-    chosen, releases = session.hosts(hosts), session.releases(variant)
+    chosen = session.hosts(hosts)
+    releases = session.releases(variant) if expect is None else session.expected(expect, variant)
     with connected(chosen) as peers:
-        verdicts = verify_all(peers, releases, jobs=positive(jobs, "--jobs"))
+        verdicts = verify_all(peers, releases, deep=deep, jobs=positive(jobs, "--jobs"))
     code = exit_code(verdicts)
     if json:
         print_json(show.verdicts_json(verdicts, code))
     else:
-        for release in releases:
-            say(show.expectation(release))
-        say(show.verdict_table(verdicts))
+        say(show.verdicts_text(verdicts))
     finish(code)
 
 
-def show_plans(session: Session, variant: str | None, hosts: str | None, *, as_json: bool, jobs: int) -> None:
-    """Plans of every selected release on every selected host, as text or as one document."""
+def ship_group(
+    run: Run, peers: Sequence[Peer], group: Sequence[Release], store: Store, *, jobs: int
+) -> list[Shipped]:
+    """Ship one variant to every host at once, and tell each host's end when it comes.
+
+    Raises:
+        ShipError: a blob of an image is missing or damaged in the store; nothing was sent.
+    """
+    from sistership.ship import ship as rooms  # noqa: PLC0415 - keeps --list and --help quick
+    from sistership.tasks import show  # noqa: PLC0415
+    from sistership.verify.hosts import on_all  # noqa: PLC0415
+
+    def one(peer: Peer) -> Shipped:
+        began = time.monotonic()
+        shipped = rooms.ship_host(peer, group, store, run.reporter)
+        run.reporter.tell(show.outcome(shipped, time.monotonic() - began))
+        return shipped
+
+    for release in group:
+        rooms.check_store(release, store)
+    return on_all(peers, one, jobs=jobs)
+
+
+def plans(session: Session, variant: str | None, hosts: str | None, *, as_text: bool, jobs: int) -> dict[str, Any]:
+    """Plans of every selected variant on every selected host as one document; as text too where that is wanted."""
     from sistership.errors import SistershipError, worst  # noqa: PLC0415 - keeps --list and --help quick
     from sistership.host.inventory import connected  # noqa: PLC0415
+    from sistership.image.release import by_variant  # noqa: PLC0415
     from sistership.ship.ship import plan_all  # noqa: PLC0415
     from sistership.tasks import show  # noqa: PLC0415
 
     chosen, releases = session.hosts(hosts), session.releases(variant)
-    codes, documents = [], []
+    store = session.store()
+    codes: list[int] = []
+    images: list[dict[str, Any]] = []
     with connected(chosen) as peers:
-        for release in releases:
-            plans = plan_all(peers, release, session.store(), jobs=jobs)
-            named = list(zip((peer.name for peer in peers), plans, strict=True))
-            codes += [plan.code if isinstance(plan, SistershipError) else 0 for plan in plans]
-            if as_json:
-                document = show.release_json(release)
-                document["hosts"] = [show.plan_json(host, plan) for host, plan in named]
-                documents.append(document)
-            else:
-                say(show.expectation(release))
-                for host, each in named:
-                    say(show.plan_text(host, each))
-    code = worst(codes)
-    if as_json:
-        print_json({"version": show.JSON_VERSION, "kind": "plan", "exit": code, "images": documents})
-    finish(code)
+        for group in by_variant(releases):
+            found = plan_all(peers, group, store, jobs=jobs)
+            named = list(zip((peer.name for peer in peers), found, strict=True))
+            codes += [each.code if isinstance(each, SistershipError) else 0 for each in found]
+            image = show.release_json(group[0])
+            image["hosts"] = [show.plan_json(host, each) for host, each in named]
+            images.append(image)
+            if as_text:
+                say("\n".join(map(show.expectation, group)))
+                say("\n".join(show.plan_text(host, each) for host, each in named))
+    return {"version": show.JSON_VERSION, "kind": "plan", "exit": worst(codes), "images": images}
+
+
+def plan_code(document: dict[str, Any], *, detailed: bool) -> int:
+    """Exit code of a plan: what is wrong, else 2 for pending work where that is asked for."""
+    from sistership.ship.planfile import pending  # noqa: PLC0415 - keeps --list and --help quick
+
+    code = int(document["exit"])
+    return UsageError.code if detailed and code == 0 and pending(document) else code
+
+
+def planned(session: Session, file: str, variant: str | None, hosts: str | None, *, jobs: int) -> tuple[str, str]:
+    """The variants and hosts of a plan file, as selectors, when it still holds.
+
+    Raises:
+        UsageError: no plan, or selectors beside it.
+        LockError: the world moved since.
+    """
+    from sistership.ship import planfile  # noqa: PLC0415 - keeps --list and --help quick
+
+    if variant is not None or hosts is not None:
+        raise UsageError("--plan says which variants and hosts; leave --variant and --hosts out")
+    document = planfile.load(Path(file))
+    variants, names = planfile.selected(document)
+    chosen = ",".join(variants), ",".join(names)
+    planfile.require(document, plans(session, *chosen, as_text=False, jobs=jobs), file)
+    return chosen

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from types import FrameType
 
 from invoke.exceptions import Exit, ParseError
+from invoke.parser import ParserContext
 from invoke.program import Program
 
 from sistership import __version__
 from sistership.errors import INTERRUPTED, UsageError
 from sistership.tasks.namespace import namespace
 
+#: Invoke's own options that mean something for our verbs; the others are for tasks that run shell commands.
+KEPT = frozenset(
+    {"complete", "debug", "help", "list", "list-depth", "list-format", "print-completion-script", "version"}
+)
+
 
 class Sistership(Program):
-    """Invoke's program, except that a mistake on the command line is 2, as everywhere else."""
+    """Invoke's program, except that a mistake on the command line is 2, as everywhere else.
+
+    Options of Invoke that our verbs cannot honour are refused: `--dry` must never ship for real.
+    """
 
     def parse_core(self, argv: list[str] | None) -> None:
         """Read flags that come before the verb."""
@@ -31,12 +41,29 @@ class Sistership(Program):
             super().parse_tasks()
         except ParseError as error:
             raise usage(error) from None
+        for context in (self.core[0], self.core_via_tasks):
+            given = [name for name, argument in context.args.items() if argument.got_value and name not in KEPT]
+            if given:
+                hint = "--dry-run after the verb shows what would be done" if given[0] == "dry" else None
+                problem = UsageError(f"--{given[0]} is an option of Invoke that no verb here knows", hint=hint)
+                raise Exit(f"error: {problem}", code=problem.code)
+
+    def print_help(self) -> None:
+        """How to call it, the options that count, and the verbs."""
+        self._print_usage()
+        kept = ParserContext(args=[argument for argument in self.core_args() if argument.names[0] in KEPT])
+        self.print_columns(kept.help_tuples())
+        self.list_tasks()
+
+    def _print_usage(self) -> None:
+        sys.stdout.write("Usage: sistership VERB [--options]\n       sistership --help VERB\n\n")
 
 
 def usage(error: ParseError) -> Exit:
     """A parse error in our words, with the exit code of usage errors."""
-    problem = UsageError(str(error), hint="sistership --list, or sistership --help VERB")
-    return Exit(str(problem), code=problem.code)
+    words = re.sub(r"[Ff]lag <Argument: (\S+?)[ (>].*?needed value", r"--\1 needs a value", str(error))
+    problem = UsageError(words, hint="sistership --list, or sistership --help VERB")
+    return Exit(f"error: {problem}", code=problem.code)
 
 
 def program() -> Sistership:
@@ -54,6 +81,11 @@ def main() -> None:
     """Entry point of the console script."""
     signal.signal(signal.SIGTERM, terminated)
     try:
+        if sys.argv[1:2] == ["--complete"]:
+            from sistership.tasks.complete import complete  # noqa: PLC0415 - for shells only
+
+            complete(sys.argv[2:], namespace())
+            return
         program().run()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

@@ -10,34 +10,44 @@ from typing import TYPE_CHECKING
 from invoke import Context
 
 from sistership.errors import UsageError
+from sistership.report.events import Moved, Resolved
+from sistership.tasks.run import Run
 from sistership.tasks.verb import say, verb
 
 if TYPE_CHECKING:
     from sistership.recipe.recipe import Recipe
 
 
-@verb
+@verb(json="lines")
 def lock(
-    c: Context,
+    run: Run,
     *,
     variant: str | None = None,
     matrix: str | None = None,
     source: list[str] | None = None,
     upgrade: bool = False,
     locked: bool = False,
-    quiet: bool = False,
-    verbose: bool = False,
+    json: bool = False,
 ) -> None:
     """Resolve commits, patches and bases into buildmatrix.lock.json; every patch is tried."""
-    del c
+    del json  # the run knows
+    from sistership.recipe.moves import moved  # noqa: PLC0415 - keeps --list and --help quick
     from sistership.tasks.session import Session  # noqa: PLC0415 - keeps --list and --help quick
 
-    session = Session.open(matrix, source=source or (), quiet=quiet, verbose=verbose)
+    session = Session.open(matrix, source=source or ())
     chosen = session.variants(variant)
     session.warn(chosen)
+    before = session.lock
     session.resolve(chosen, upgrade=upgrade, locked=locked)
     for each in chosen:
         found = session.lock.variants[each.name]
+        old = before.variants.get(each.name)
+        moves = tuple(Moved(move.what, move.old, move.new, move.note) for move in moved(old, found))
+        run.reporter.tell(
+            Resolved(each.name, found.commit, found.number, found.tree, len(found.patches), old != found, moves)
+        )
+        if run.json:
+            continue
         say(f"{each.name}: {found.commit[:12]} b{found.number}, tree {found.tree[:12]}, {len(found.patches)} patches")
 
 
@@ -62,7 +72,9 @@ def render(
     if output is not None:
         session.resolve(chosen)
         for recipe in session.recipes(chosen, with_source=True):
-            folder = Path(output) / recipe.variant.name
+            several = len(recipe.variant.platforms) > 1
+            platform = recipe.platform.replace("/", "-")
+            folder = Path(output) / (f"{recipe.variant.name}-{platform}" if several else recipe.variant.name)
             write_folder(recipe, folder)
             say(f"{folder}/Dockerfile")
         return
@@ -88,8 +100,14 @@ def write_folder(recipe: Recipe, folder: Path) -> None:
         raise UsageError(f"{folder} is not empty", hint="choose another --output, or empty it")
     if recipe.repo is None:
         raise UsageError(f"{recipe.variant.name} is not resolved", hint="sistership lock")
-    with tempfile.TemporaryFile() as context:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Written beside its place and renamed: a run that was cut leaves no half folder behind that looks whole.
+    with (
+        tempfile.TemporaryFile() as context,
+        tempfile.TemporaryDirectory(dir=folder.parent, prefix=".render-") as beside,
+    ):
         write_context(recipe, recipe.repo, context)
         context.seek(0)
         with tarfile.open(fileobj=context) as tar:
-            tar.extractall(folder, filter="data")
+            tar.extractall(Path(beside) / "context", filter="data")
+        (Path(beside) / "context").replace(folder)

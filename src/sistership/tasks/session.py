@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sistership import places
@@ -14,13 +14,21 @@ from sistership.image.layout import Store
 from sistership.image.release import Release
 from sistership.matrix.load import load
 from sistership.matrix.model import Host, Matrix, Variant
+from sistership.matrix.names import nearest
 from sistership.matrix.selectors import hosts, variants
 from sistership.recipe import lock as locks
 from sistership.recipe.lock import Lock, LockedVariant
-from sistership.recipe.recipe import Recipe, fresh, materialise, recipe_of, resolve
+from sistership.recipe.moves import Move, asked, moved
+from sistership.recipe.patches import of_variant
+from sistership.recipe.recipe import Recipe, fresh, materialise, recipe_of, resolve, wants_of
 from sistership.recipe.source import Sources
-from sistership.report.events import Lines, Reporter, Silent
+from sistership.report.events import Reporter, Silent, Warned
+from sistership.report.lines import Lines
+from sistership.tasks.run import Run
 from sistership.tasks.verb import lock_path, matrix_path
+
+#: Said when a variant is resolved whose package stage has no moment.
+FLOATS = "its packages are those of the day it is built: the archive of {} keeps no moments (Ubuntu 24.04+ does)"
 
 
 @dataclass
@@ -37,7 +45,7 @@ class Session:
     def open(
         cls, matrix: str | None, *, source: Sequence[str] = (), quiet: bool = False, verbose: bool = False
     ) -> Session:
-        """Read the project.
+        """Read the project; who listens is decided by the run that is under way.
 
         Raises:
             MatrixError: the matrix has faults; all of them are told.
@@ -50,13 +58,26 @@ class Session:
         for fork in local:
             if fork not in model.forks:
                 raise UsageError(f"--source {fork}=…: the matrix has no fork of that name")
-        reporter: Reporter = Silent() if quiet else Lines(verbose=verbose)
+        run = Run.current()
+        reporter: Reporter = run.reporter if run else Silent() if quiet else Lines(verbose=verbose)
         lock_file = lock_path(path)
         return cls(model, lock_file, locks.load(lock_file), reporter, Sources(places.cache(), local))
 
-    def variants(self, text: str | None) -> tuple[Variant, ...]:
-        """The selected variants."""
-        return variants(self.matrix, text)
+    def variants(self, text: str | None, platform: str | None = None) -> tuple[Variant, ...]:
+        """The selected variants; with `platform` those that have it, for that one alone.
+
+        Raises:
+            UsageError: the selector is wrong, or none of them has that platform.
+        """
+        chosen = variants(self.matrix, text)
+        if platform is None:
+            return chosen
+        found = tuple(replace(each, platforms=(platform,)) for each in chosen if platform in each.platforms)
+        if not found:
+            known = list(dict.fromkeys(name for each in chosen for name in each.platforms))
+            hint = nearest(platform, known) or f"they have {', '.join(known)}"
+            raise UsageError(f'--platform "{platform}": no selected variant is for it', hint=hint)
+        return found
 
     def warn(self, chosen: Sequence[Variant]) -> None:
         """Tell what is legal but probably not meant, of these variants and of everything that is no variant's own."""
@@ -64,7 +85,7 @@ class Session:
         for warning in self.matrix.warnings:
             named = re.match(r'variant "([^"]+)"', warning.message)
             if named is None or named.group(1) not in others:
-                self.reporter.step("", f"warning: {warning}")
+                self.reporter.tell(Warned(warning))
 
     def hosts(self, text: str | None) -> tuple[Host, ...]:
         """The selected hosts.
@@ -93,37 +114,67 @@ class Session:
         """Fill the lock for these variants: what is missing or changed in the matrix, or everything.
 
         Raises:
-            LockError: `locked`, and something would have to change.
+            LockError: `locked`, and something would have to change; what, was told before.
             SourceError, PatchError, BuildError: a commit, a patch or a base cannot be resolved.
         """
+        if locked and not upgrade:
+            self._require_fresh(chosen)
+        pending = []
         for variant in chosen:
             old = self.lock.variants.get(variant.name)
             reason = "upgrade" if upgrade else self.stale(variant)
             if reason is None:
                 continue
-            if locked:
-                raise LockError(
-                    f"the lock does not match the matrix: {variant.name}: {reason}",
-                    where=str(self.lock_file),
-                    hint="run `sistership lock` and commit the lock file",
-                )
             self.reporter.step("", f"{variant.name}: resolving ({reason})")
             builder = builder_host(self.matrix, variant, variant.platforms[0])
             previous = None if upgrade else old
             found = resolve(self.matrix, variant, self.sources, digests=digests_by(builder), previous=previous)
-            self._tell_change(variant, old, found)
-            self.lock = self.lock.with_variant(variant.name, found)
-            self.save()
+            moves = self._tell_change(variant, old, found)
+            if locked:
+                pending += [variant.name] if moves else []
+                continue
+            self.lock = locks.update(self.lock_file, lambda lock: lock.with_variant(variant.name, found))  # noqa: B023
 
-    def _tell_change(self, variant: Variant, old: LockedVariant | None, new: LockedVariant) -> None:
-        if old is None or old.commit != new.commit:
-            self.reporter.step("", f"{variant.name}: commit {new.commit[:12]}, build number {new.number}")
+        if pending:
+            raise LockError(
+                f"`lock --upgrade` would move {', '.join(pending)}",
+                where=str(self.lock_file),
+                hint="run it without --locked and commit the lock file",
+            )
+
+    def _require_fresh(self, chosen: Sequence[Variant]) -> None:
+        """Refuse a lock that does not answer the matrix; say of every variant what would move."""
+        stale = [variant for variant in chosen if self.stale(variant) is not None]
+        for variant in stale:
+            locked = self.lock.variants.get(variant.name)
+            wanted, series = wants_of(self.matrix, variant), of_variant(self.matrix.project, variant)
+            moves = asked(locked, wanted, series) if locked else ()
+            for text in [str(move) for move in moves] or ["not locked yet"]:
+                self.reporter.step("", f"{variant.name}: {text}")
+        if stale:
+            one = stale[0]
+            names = ",".join(variant.name for variant in stale)
+            raise LockError(
+                f"the lock does not match the matrix: {names if len(stale) > 1 else f'{one.name}: {self.stale(one)}'}",
+                where=str(self.lock_file),
+                hint=f"run `sistership lock --variant {names}` and commit the lock file",
+            )
+
+    def _tell_change(self, variant: Variant, old: LockedVariant | None, new: LockedVariant) -> tuple[Move, ...]:
+        moves = moved(old, new)
+        for move in moves:
+            self.reporter.step("", f"{variant.name}: {move}")
+        if not moves:
+            self.reporter.step("", f"{variant.name}: nothing moved")
+        if variant.snapshot == "":
+            self.reporter.step("", f"{variant.name}: {FLOATS.format(variant.base.build.partition('@')[0])}")
         for patch in new.patches:
             self.reporter.detail(f"{variant.name}: patch {patch.file} applies")
+        return moves
 
-    def save(self) -> None:
-        """Write the lock."""
-        locks.save(self.lock, self.lock_file)
+    def record(self, key: str, record: Mapping[str, object]) -> None:
+        """Write into the lock what a recipe made."""
+        self.lock = locks.update(self.lock_file, lambda lock: lock.with_image(key, record))
 
     def recipes(self, chosen: Sequence[Variant], *, with_source: bool) -> list[Recipe]:
         """One recipe per variant and platform, from the lock.
@@ -138,7 +189,7 @@ class Session:
             found += [recipe_of(self.matrix, variant, platform, locked, repo=repo) for platform in variant.platforms]
         return found
 
-    def releases(self, text: str | None) -> list[Release]:
+    def releases(self, text: str | None, platform: str | None = None) -> list[Release]:
         """What was built of the selected variants, as the lock records it for today's matrix.
 
         Without a selector: every variant that was built.
@@ -147,7 +198,7 @@ class Session:
             LockError: a selected variant was not built, or the matrix changed since.
         """
         store, found, missing = self.store(), [], []
-        for variant in self.variants(text):
+        for variant in self.variants(text, platform):
             try:
                 found.extend(self._releases_of(variant, store))
             except LockError as error:
@@ -159,6 +210,18 @@ class Session:
         if not found:
             raise LockError("nothing was built yet", where=str(self.lock_file), hint="sistership build --variant NAME")
         return found
+
+    def expected(self, file: str, text: str | None) -> list[Release]:
+        """What an export, an identity or a lock from elsewhere says that hosts hold, in place of this project's lock.
+
+        Raises:
+            UsageError, LockError, SistershipError: as `build.expect.expected`.
+        """
+        from sistership.build.expect import expected  # noqa: PLC0415 - seldom needed
+
+        names = None if text is None else [variant.name for variant in self.variants(text)]
+        found, store = expected(Path(file), self.matrix, names), self.store()
+        return [each if each.fields else replace(each, fields=config_fields(store, each)) for each in found]
 
     def _older(self, variant: Variant) -> str | None:
         """What to say when only images of other recipes are recorded for a variant."""

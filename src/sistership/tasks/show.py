@@ -3,44 +3,75 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from sistership.errors import SistershipError
 from sistership.image.release import Release, short
-from sistership.report.events import mebibytes
+from sistership.report.events import Begin, HostDone, Plan, Trouble, mebibytes
+from sistership.report.jsonlines import JSON_VERSION as JSON_VERSION  # noqa: PLC0414 - documents have the same
 from sistership.report.table import coloured, render, terminal_width
 from sistership.ship.plan import HostPlan
 from sistership.ship.ship import Shipped
+from sistership.tasks.troubles import HostTrouble, blocks
 from sistership.verify.hosts import HostVerdict
 from sistership.verify.verdict import Kind, expected_ids
 
-#: Of every JSON document; it changes when a field changes its meaning or goes away, not when one is added.
-JSON_VERSION = 1
+R = TypeVar("R", HostVerdict, Shipped)
 
 
 def expectation(release: Release) -> str:
     """One line: what every host should hold."""
     image = release.image
-    return (
-        f"{release.reference}  {image.platform}  config {short(image.config)}  "
-        f"manifest {short(image.manifest)}  {len(image.layers)} layers"
-    )
+    size = mebibytes(sum(layer.size for layer in image.layers))
+    return f"{release.reference}  {image.platform}  config {short(image.config)}  {len(image.layers)} layers, {size}"
 
 
-def verdict_table(verdicts: Sequence[HostVerdict]) -> str:
-    """One row per host and release: host, engine and store, the ID that host shows, verdict, why."""
-    rows, colours = [], []
-    for each in verdicts:
-        engine = f"{each.facts.version} {each.facts.store}" if each.facts else "-"
-        shown = short(each.verdict.shown) if each.verdict.shown else "-"
-        why = each.verdict.why
-        if each.verdict.hint:
-            why = f"{why}; next: {each.verdict.hint.replace('HOST', each.host)}"
-        rows.append((each.host, engine, each.release.reference, shown, str(each.verdict.kind), why))
-        colours.append("good" if each.verdict.kind is Kind.OK else "bad")
-    header = ("HOST", "ENGINE", "IMAGE", "ID", "VERDICT", "WHY")
-    return render(header, rows, width=terminal_width(), colour={4: colours} if coloured(sys.stdout) else None)
+def begin(release: Release, hosts: Sequence[str]) -> Begin:
+    """Work on a release begins on these hosts, for whoever listens."""
+    title, platform = expectation(release), release.image.platform
+    return Begin(title, release.variant, platform, release.key, release.reference, tuple(hosts))
+
+
+def verdicts_text(verdicts: Sequence[HostVerdict]) -> str:
+    """For each release: what is expected, one row per host with engine, store, ID and verdict, then what is wrong."""
+    parts: list[str] = []
+    for release, found in _by_release(verdicts):
+        rows = [(each.host, *_engine_and_id(each), str(each.verdict.kind)) for each in found]
+        colours = ["good" if each.verdict.kind is Kind.OK else "bad" for each in found]
+        parts += [expectation(release), _table(("HOST", "ENGINE", "STORE", "ID", "VERDICT"), rows, colours)]
+        troubles = [
+            HostTrouble(each.host, str(each.verdict.kind), each.verdict.why, each.verdict.hint)
+            for each in found
+            if each.verdict.kind is not Kind.OK
+        ]
+        parts += [blocks(troubles)] if troubles else []
+        parts += [f"{each.host}: ok, {each.verdict.why}" for each in found if _remark(each)]
+    return "\n".join(parts)
+
+
+def _remark(each: HostVerdict) -> bool:
+    return each.verdict.kind is Kind.OK and bool(each.verdict.why)
+
+
+def _engine_and_id(each: HostVerdict) -> tuple[str, str, str]:
+    facts = each.facts
+    shown = short(each.verdict.shown) if each.verdict.shown else "-"
+    return (facts.version, facts.store, shown) if facts else ("-", "-", shown)
+
+
+def _by_release(found: Sequence[R]) -> list[tuple[Release, list[R]]]:
+    """Results in groups of one release, in the order in which releases first come."""
+    groups: dict[str, list[R]] = {}
+    for each in found:
+        groups.setdefault(each.release.key, []).append(each)
+    return [(group[0].release, group) for group in groups.values()]
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[str]) -> str:
+    """A table whose last column is the verdict, in its colour."""
+    colour = {len(header) - 1: colours} if coloured(sys.stdout) else None
+    return render(header, rows, width=terminal_width(), colour=colour)
 
 
 def verdicts_json(verdicts: Sequence[HostVerdict], code: int) -> dict[str, Any]:
@@ -48,7 +79,7 @@ def verdicts_json(verdicts: Sequence[HostVerdict], code: int) -> dict[str, Any]:
     releases = {each.release.key: each.release for each in verdicts}
     return {
         "version": JSON_VERSION,
-        "kind": "verify",
+        "type": "verify",
         "exit": code,
         "images": [release_json(release) for release in releases.values()],
         "hosts": [_verdict_json(each) for each in verdicts],
@@ -85,7 +116,7 @@ def _verdict_json(each: HostVerdict) -> dict[str, Any]:
         "id": each.verdict.shown or None,
         "verdict": str(each.verdict.kind),
         "why": each.verdict.why or None,
-        "next": each.verdict.hint.replace("HOST", each.host) or None,
+        "next": each.verdict.hint.replace("{host}", each.host) or None,
         "exit": each.verdict.exit_code,
     }
 
@@ -93,7 +124,12 @@ def _verdict_json(each: HostVerdict) -> dict[str, Any]:
 def plan_text(host: str, plan: HostPlan | SistershipError) -> str:
     """One host's plan for people."""
     if isinstance(plan, SistershipError):
-        return f"{host}: {plan.what}" + (f"\n  next: {plan.hint}" if plan.hint else "")
+        lines = [
+            f"{host}: {plan.what}",
+            f"  why:  {plan.why}" if plan.why else "",
+            f"  next: {plan.hint}" if plan.hint else "",
+        ]
+        return "\n".join(line for line in lines if line)
     head = f"{host}: {plan.version} {plan.store}"
     if not plan.layers:
         return f"{head}, {'; '.join(plan.steps)}"
@@ -113,7 +149,7 @@ def plan_json(host: str, plan: HostPlan | SistershipError) -> dict[str, Any]:
     return {
         "host": host,
         "action": str(plan.action),
-        "engine": {"version": plan.version, "store": plan.store},
+        "engine": {"version": plan.version, "store": plan.store, "id": plan.daemon},
         "encoding": str(plan.encoding),
         "send": plan.send,
         "disk": {"stage": plan.stage, "engine": plan.disk},
@@ -126,16 +162,61 @@ def plan_json(host: str, plan: HostPlan | SistershipError) -> dict[str, Any]:
     }
 
 
-def shipped_table(results: Sequence[Shipped]) -> str:
-    """One row per host and release after a ship."""
-    rows, colours = [], []
-    for each in results:
-        why = each.verdict.why
-        hint = (each.error.hint if each.error else None) or each.verdict.hint
-        if hint:
-            why = f"{why}; next: {hint.replace('HOST', each.host)}"
-        verdict = "failed" if each.error and each.verdict.kind is Kind.UNKNOWN else str(each.verdict.kind)
-        rows.append((each.host, each.release.reference, mebibytes(each.sent), verdict, why))
-        colours.append("good" if each.code == 0 else "bad")
-    header = ("HOST", "IMAGE", "SENT", "VERDICT", "WHY")
-    return render(header, rows, width=terminal_width(), colour={3: colours} if coloured(sys.stdout) else None)
+def shipped_text(results: Sequence[Shipped]) -> str:
+    """For each release: what was shipped, one row per host with its share of the bytes, then what went wrong."""
+    parts: list[str] = []
+    for release, found in _by_release(results):
+        stored = sum(layer.size for layer in release.image.layers)
+        rows = [(each.host, share(each.sent, stored), mebibytes(each.sent), outcome_words(each)) for each in found]
+        colours = ["good" if each.code == 0 else "bad" for each in found]
+        parts += [expectation(release), _table(("HOST", "SHARE", "SENT", "VERDICT"), rows, colours)]
+        troubles = [_trouble(each) for each in found if each.code]
+        parts += [blocks(troubles)] if troubles else []
+    return "\n".join(parts)
+
+
+def share(sent: int, stored: int) -> str:
+    """Sent bytes as a share of an image's stored bytes; what was sent at all is never shown as nothing."""
+    percent = 100 * sent / stored if stored else 0.0
+    return f"{percent:.0f} %" if percent >= 10 or not sent else f"{max(percent, 0.01):.2f} %"  # noqa: PLR2004
+
+
+def outcome_words(each: Shipped) -> str:
+    """A host's verdict after a ship, or `failed` when none could be drawn."""
+    return "failed" if each.error and each.verdict.kind is Kind.UNKNOWN else str(each.verdict.kind)
+
+
+def planned_events(document: Mapping[str, Any]) -> Iterator[Plan | HostDone]:
+    """The plans of `plan --json` as events; a host without a plan is done with."""
+    for image in document["images"]:
+        for host in image["hosts"]:
+            if host["action"] is None:
+                trouble = Trouble(host["error"], host["host"], host["why"], host["next"])
+                yield HostDone(host["host"], image["reference"], "failed", host["exit"], error=trouble)
+                continue
+            send = sum(1 for layer in host["layers"] if layer["state"] == "send")
+            have = (len(host["layers"]) or len(image["diff_ids"])) - send
+            disk, name = host["disk"], image["reference"]
+            yield Plan(
+                host["host"], name, host["action"], host["send"], have, send, disk["stage"], disk["engine"]
+            )
+
+
+def _trouble(each: Shipped) -> HostTrouble:
+    if each.error:
+        what = each.error.what if outcome_words(each) == "failed" else outcome_words(each)
+        why = each.error.why or "" if what == each.error.what else each.verdict.why
+        return HostTrouble(each.host, what, why, each.error.hint or each.verdict.hint)
+    return HostTrouble(each.host, outcome_words(each), each.verdict.why, each.verdict.hint)
+
+
+def outcome(each: Shipped, seconds: float) -> HostDone:
+    """A host's end, for whoever listens."""
+    trouble = None
+    if each.code:
+        found = _trouble(each)
+        hint = found.next.replace("{host}", each.host)
+        trouble = Trouble(found.what, each.host, found.why or None, hint or None)
+    return HostDone(
+        each.host, each.release.reference, outcome_words(each), each.code, each.sent, seconds, error=trouble
+    )

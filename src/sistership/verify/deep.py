@@ -26,7 +26,7 @@ def hash_script(docker: str, image_id: str, paths: tuple[str, ...]) -> str:
     return f"""
 id=$({create} 2>/dev/null | tail -n 1)
 [ -n "$id" ] || exit 1
-trap '{docker} rm -f "$id" >/dev/null 2>&1' EXIT
+trap '{docker} rm -fv "$id" >/dev/null 2>&1' EXIT
 sum() {{ {docker} cp "$id:$1" - 2>/dev/null | tar -xO 2>/dev/null | {SHA256}; }}
 {body}
 """

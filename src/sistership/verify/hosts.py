@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sistership.errors import HostUnfitError, HostUnreachableError, worst
+from sistership.errors import HostUnfitError, HostUnreachableError, SistershipError, worst
 from sistership.host.facts import HostFacts, probe
 from sistership.host.inventory import Peer
 from sistership.host.transport import quote
-from sistership.image.release import Release
+from sistership.image.release import Release, by_variant, for_platform, same_platform
 from sistership.matrix.cuda import runs_on
 from sistership.verify.deep import differing_file
-from sistership.verify.verdict import Kind, Proof, Verdict, candidate, judge, same_platform
+from sistership.verify.verdict import Kind, Proof, Verdict, candidate, judge
 
 T = TypeVar("T")
 
@@ -47,7 +47,9 @@ def on_all(peers: Sequence[Peer], work: Callable[[Peer], T], *, jobs: int = 16) 
 def verify_all(
     peers: Sequence[Peer], releases: Sequence[Release], *, deep: bool = False, jobs: int = 16
 ) -> list[HostVerdict]:
-    """Every release on every peer; one host's trouble is that host's verdict and stops no other.
+    """Every variant on every peer, each host's platform deciding which of a variant's releases counts.
+
+    One host's trouble is that host's verdict and stops no other.
 
     Args:
         deep: hash the files inside the image on the host too.
@@ -57,20 +59,22 @@ def verify_all(
 
 
 def verify_host(peer: Peer, releases: Sequence[Release], *, deep: bool = False) -> list[HostVerdict]:
-    """Every release on one host; never raises for what is wrong there."""
+    """Every variant on one host; never raises for what is wrong there."""
     try:
         facts = probe(peer, [name for release in releases for name in release.names])
         return [
-            HostVerdict(peer.name, release, verdict_on(peer, release, facts, deep=deep), facts) for release in releases
+            HostVerdict(peer.name, release, verdict_on(peer, release, facts, deep=deep), facts)
+            for release in (for_platform(group, facts.platform) for group in by_variant(releases))
         ]
-    except (HostUnreachableError, HostUnfitError) as error:
+    except SistershipError as error:
         verdict = from_error(error)
-        return [HostVerdict(peer.name, release, verdict) for release in releases]
+        return [HostVerdict(peer.name, group[0], verdict) for group in by_variant(releases)]
 
 
-def from_error(error: HostUnreachableError | HostUnfitError) -> Verdict:
-    """The verdict on a host that could not be asked."""
-    kind = Kind.UNREACHABLE if isinstance(error, HostUnreachableError) else Kind.UNFIT
+def from_error(error: SistershipError) -> Verdict:
+    """The verdict on a host where something failed before there was one."""
+    kinds = {HostUnreachableError: Kind.UNREACHABLE, HostUnfitError: Kind.UNFIT}
+    kind = kinds.get(type(error), Kind.UNKNOWN)
     why = f"{error.what}: {error.why}" if error.why else error.what
     return Verdict(kind, why=why, hint=error.hint or "", code=error.code)
 
@@ -105,7 +109,7 @@ def looked_inside(peer: Peer, release: Release, image_id: str) -> Verdict | None
         Kind.INCOMPLETE,
         image_id,
         f"the ID is right, but {path} is not as it was built",
-        f"sistership ship --variant {release.variant} --hosts HOST",
+        f"sistership ship --variant {release.variant} --hosts {{host}}",
     )
 
 
@@ -121,7 +125,7 @@ def prove(peer: Peer, image_id: str) -> Proof:
     create = f"{peer.docker} create --pull never --network none --entrypoint /sistership-proof {quote(image_id)}"
     script = f"""
 id=$({create} 2>&1) || {{ printf '%s\\n' "$id"; exit 1; }}
-{peer.docker} rm -f "$(printf '%s\\n' "$id" | tail -n 1)" >/dev/null
+{peer.docker} rm -fv "$(printf '%s\\n' "$id" | tail -n 1)" >/dev/null
 """
     done = peer.transport.run(script, timeout=120)
     return Proof(done.status == 0, done.text.strip())

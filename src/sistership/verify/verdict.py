@@ -9,7 +9,7 @@ from typing import Any
 
 from sistership.host.facts import HeldImage, HostFacts
 from sistership.image.identity import Image
-from sistership.image.release import Release, short
+from sistership.image.release import Release, same_platform, short
 
 
 class Kind(StrEnum):
@@ -157,12 +157,7 @@ def _usable(release: Release, held: HeldImage, facts: HostFacts, gpus: tuple[str
 
 
 def _ship(release: Release) -> str:
-    return f"sistership ship --variant {release.variant} --hosts HOST"
-
-
-def same_platform(host: str, image: str) -> bool:
-    """Whether an engine of platform `host` runs images of platform `image`; variants of one arch count as one."""
-    return host.split("/")[:2] == image.split("/")[:2]
+    return f"sistership ship --variant {release.variant} --hosts {{host}}"
 
 
 def same_by_fields(release: Release, held: HeldImage, store: str) -> bool:

@@ -31,6 +31,7 @@ variants:
     backend: cpu
     base: {{build: "127.0.0.1:5000/practice/build:bookworm", runtime: "127.0.0.1:5000/practice/runtime:bookworm"}}
     patches: [{{file: rpc-zero-byte-tensor.patch, why: practice}}]
+    packages: []
 hosts: {{builder: {{}}, classic20: {{}}, containerd26: {{}}}}
 groups: {{peers: [classic20, containerd26]}}
 """

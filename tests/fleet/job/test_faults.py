@@ -28,30 +28,84 @@ def until_staged(project: Project, host: str, size: int) -> None:
         time.sleep(0.1)
 
 
+def other_runnable_image(project: Project, host: str) -> str:
+    """Put another image that runs under the people's name, nothing of ours beside it; gives its ID."""
+    project.run("ship", "--variant", "sample", "--hosts", host)
+    flatten = (
+        "id=$(docker create job-sample:v1 true) && docker export $id > /root/flat.tar && docker rm $id >/dev/null"
+        " && docker images -q | sort -u | xargs docker rmi -f >/dev/null"
+        " && docker import -c 'ENV PATH=/app/bin:/usr/bin:/bin' /root/flat.tar job-sample:v1 && rm /root/flat.tar"
+    )
+    return project.fleet.ssh(host, flatten).strip()
+
+
+def runs(project: Project, host: str) -> bool:
+    """Whether the image under the people's name runs."""
+    return "version:" in project.fleet.ssh(
+        host, "docker run --rm --network none job-sample:v1 llama-cli --version 2>&1"
+    )
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_ship_killed_at_half(shipped: Project, how: signal.Signals) -> None:
+def test_ship_killed_at_half(project: Project, how: signal.Signals) -> None:
     """Killed midway: the previous image runs, the next ship completes and does not send the staged bytes again."""
     host = "classic20"
-    shipped.forget(host)
-    shipped.fleet.ssh(
-        host, "printf 'FROM scratch' >/dev/null; printf x > /tmp/x; tar -C /tmp -c x | docker import - job-sample:v1"
-    )
-    before = shipped.fleet.ssh(host, "docker image inspect -f '{{.Id}}' job-sample:v1")
+    before = other_runnable_image(project, host)
     with faults.shaped(host, "80mbit"):
-        process = shipped.start("ship", "--variant", "sample", "--hosts", host)
-        until_staged(shipped, host, 20 << 20)
+        process = project.start("ship", "--variant", "sample", "--hosts", host)
+        until_staged(project, host, 20 << 20)
         process.send_signal(how)
         out, err = process.communicate(timeout=60)
         assert process.returncode in {-9, 130}, (out, err)
         assert "Traceback" not in err
-    assert shipped.fleet.ssh(host, "docker image inspect -f '{{.Id}}' job-sample:v1") == before
-    kept = staged(shipped, host)
+    assert project.fleet.ssh(host, "docker image inspect -f '{{.Id}}' job-sample:v1").strip() == before
+    assert runs(project, host)
+    kept = staged(project, host)
     assert kept >= 20 << 20
-    total = sum(layer["size"] for layer in shipped.record()["layers"])
-    out = shipped.run("ship", "--variant", "sample", "--hosts", host).out
+    total = sum(layer["size"] for layer in project.record()["layers"])
+    out = project.run("ship", "--variant", "sample", "--hosts", host).out
     sent = float(re.findall(r"([\d.]+) MiB +ok", out)[0]) * (1 << 20)
     assert sent < total - kept + (1 << 20)
-    shipped.verify("--hosts", host)
+    project.verify("--hosts", host)
+    kept_as = project.fleet.ssh(host, f"docker image inspect -f '{{{{.Id}}}}' job-sample:rollback-{before[7:19]}")
+    assert kept_as.strip() == before
+
+
+@pytest.mark.parametrize("host", ["classic20", "containerd26"])
+def test_ship_killed_while_the_engine_loads(project: Project, host: str) -> None:
+    """Killed during the load: what ran before runs, and the next ship completes."""
+    other_runnable_image(project, host)
+    process = project.start("ship", "--variant", "sample", "--hosts", host)
+    assert process.stderr
+    for line in process.stderr:
+        if "loading" in line:
+            break
+    process.kill()
+    process.communicate(timeout=60)
+    assert runs(project, host)
+    project.run("ship", "--variant", "sample", "--hosts", host)
+    project.verify("--hosts", host)
+
+
+@pytest.mark.full
+def test_link_cut_in_the_middle(project: Project) -> None:
+    """A pulled cable ends the ship to that host within two minutes, exit 20; the next one goes on from there."""
+    host = "classic20"
+    other_runnable_image(project, host)
+    with faults.shaped(host, "80mbit"):
+        process = project.start("ship", "--variant", "sample", "--hosts", host)
+        until_staged(project, host, 10 << 20)
+        with faults.cut(host):
+            out, err = process.communicate(timeout=130)
+        assert process.returncode == 20, (out, err)
+    assert runs(project, host)
+    assert staged(project, host) >= 10 << 20
+    # The lock on the host goes when nothing was heard of us for a minute.
+    deadline = time.monotonic() + 100
+    while project.run("ship", "--variant", "sample", "--hosts", host, code=None).code == 24:
+        assert time.monotonic() < deadline, "the lock outlived its connection"
+        time.sleep(2)
+    project.verify("--hosts", host)
 
 
 def test_two_ships_to_one_host(shipped: Project) -> None:

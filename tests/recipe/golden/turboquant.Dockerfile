@@ -3,10 +3,15 @@
 FROM nvidia/cuda:12.8.1-runtime-ubuntu24.04@sha256:ebef3c171eeef0298e4eb2e4be843105edf3b8b0ac45e0b43acee358e8046867 AS runtime
 
 FROM nvidia/cuda:12.8.1-devel-ubuntu24.04@sha256:520292dbb4f755fd360766059e62956e9379485d9e073bbd2f6e3c20c270ed66 AS packages
-# No versions: they come from the package archive of the base, which is pinned by digest.
+# The package archive as of one moment. Where the base has no certificates, what comes over TLS is checked by its
+# signature alone, as it is without TLS. A list of that moment has it in its name: without one, nothing was pinned.
 # hadolint ignore=DL3008
-RUN apt-get update \
- && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+RUN [ -e /etc/ssl/certs/ca-certificates.crt ] \
+ || echo 'Acquire::https::Verify-Peer "false";' > /etc/apt/apt.conf.d/90sistership; \
+    apt-get --snapshot "20260501T120000Z" -o Acquire::Check-Valid-Until=false update \
+ && { ls /var/lib/apt/lists/*"20260501T120000Z"* > /dev/null 2>&1 \
+   || { echo "the package archive of this base has no snapshot of 20260501T120000Z" >&2; exit 1; }; } \
+ && DEBIAN_FRONTEND=noninteractive apt-get --snapshot "20260501T120000Z" install -y --no-install-recommends \
     build-essential \
     ccache \
     cmake \

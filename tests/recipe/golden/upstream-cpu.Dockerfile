@@ -3,7 +3,7 @@
 FROM debian:bookworm-slim@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb AS runtime
 
 FROM debian:bookworm@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb AS packages
-# No versions: they come from the package archive of the base, which is pinned by digest.
+# Not pinned: versions are those of the day this is built. Ubuntu 24.04 and later can read their archive as of a moment.
 # hadolint ignore=DL3008
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \

@@ -1,0 +1,166 @@
+"""Two whole images, from the store or as `docker save` wrote them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from sistership.compare import trees
+from sistership.compare.causes import causes_of
+from sistership.compare.layers import LayerSource, differing
+from sistership.compare.model import Comparison, Difference, Kind, Side
+from sistership.compare.values import leaves
+from sistership.image.compression import unpack_zstd
+from sistership.image.documents import platform_of
+from sistership.image.identity import Image, Layer, digest_of
+from sistership.image.layout import Store, damaged
+from sistership.image.saved import SavedImage, open_saved
+from sistership.image.spans import Span
+
+#: What a config says of its layers is compared as layers.
+_OF_LAYERS: Final = ("rootfs", "history")
+
+Scratch = Callable[[], BinaryIO]
+
+
+def images(a: Image, store_a: Store, b: Image, store_b: Store, *, names: tuple[str, str] = ("A", "B")) -> Comparison:
+    """Compare two images; what a store does not hold is said to be unread.
+
+    Args:
+        a: one image.
+        store_a: holds its blobs, or some of them, and gives temporary files.
+        b: the other.
+        store_b: holds its blobs; may be the same store.
+        names: what to call them.
+
+    Raises:
+        BuildError: a layer is damaged.
+        SistershipError: a blob is damaged, or the disk fails.
+    """
+    sides = tuple(Side(name, image.config, image.platform) for name, image in zip(names, (a, b), strict=True))
+    if _identity(a) == _identity(b):
+        return Comparison(sides[0], sides[1], same=True)
+    sources = [_sources(image, store) for image, store in ((a, store_a), (b, store_b))]
+    configs = [_config(image, store) for image, store in ((a, store_a), (b, store_b))]
+    return _compared((sides[0], sides[1]), sources[0], sources[1], (configs[0], configs[1]), store_a.scratch)
+
+
+def saved(a: Path, b: Path, scratch: Scratch, *, names: tuple[str, str] | None = None) -> Comparison:
+    """Compare two files that ``docker save`` wrote, as they are: times and order of entries count, too.
+
+    Args:
+        a: one file.
+        b: the other.
+        scratch: makes temporary files, gone when closed.
+        names: what to call them; the files' names by default.
+
+    Raises:
+        BuildError: a file is damaged, or holds no image or several.
+    """
+    with open_saved(a, scratch) as one, open_saved(b, scratch) as two:
+        sides = tuple(
+            Side(name, digest_of(image.config_bytes), platform_of(image.config))
+            for name, image in zip(names or (a.name, b.name), (one, two), strict=True)
+        )
+        if one.config_bytes == two.config_bytes:
+            return Comparison(sides[0], sides[1], same=True)
+        sources = [_saved_sources(image) for image in (one, two)]
+        return _compared((sides[0], sides[1]), sources[0], sources[1], (one.config, two.config), scratch)
+
+
+def _identity(image: Image) -> tuple[object, ...]:
+    return image.config, image.diff_ids, image.platform
+
+
+def _compared(
+    sides: tuple[Side, Side],
+    a: Sequence[LayerSource],
+    b: Sequence[LayerSource],
+    configs: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None],
+    scratch: Scratch,
+) -> Comparison:
+    found: list[Difference] = []
+    unread: list[str] = []
+    pairs = differing(a, b)
+    for mine, theirs in pairs:
+        found += trees.compare((mine, theirs), scratch)
+        if mine and theirs and (mine.open is None or theirs.open is None):
+            unread.append(f"layer {mine.number} ({mine.instruction})")
+    if not pairs and [layer.diff_id for layer in a] != [layer.diff_id for layer in b]:
+        found.append(Difference(None, "", "layers", Kind.CONFIG, "the same layers in another order"))
+    if configs[0] is None or configs[1] is None:
+        unread.append("the config")
+    else:
+        found += config(configs[0], configs[1])
+    skipped = sum(one.kind is Kind.CONTENT and not one.parts for one in found)
+    if skipped:
+        unread.append(f"the inside of {skipped} more files")
+    return Comparison(*sides, same=False, differences=tuple(found), unread=tuple(unread))
+
+
+def config(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Difference]:
+    """Fields of two configs that differ, labels and variables by name; layers and history are no part of it."""
+    mine, theirs = (leaves({key: value for key, value in side.items() if key not in _OF_LAYERS}) for side in (a, b))
+    for name in sorted({*mine, *theirs}):
+        one, two = mine.get(name), theirs.get(name)
+        if one != two:
+            found = Difference(None, "", name, Kind.CONFIG, f"{_said(one)} in A, {_said(two)} in B")
+            yield replace(found, causes=causes_of(found))
+
+
+def _said(value: str | None) -> str:
+    return "not set" if value is None else value
+
+
+def _config(image: Image, store: Store) -> Mapping[str, Any] | None:
+    document = json.loads(store.read(image.config)) if store.has(image.config) else None
+    return document if isinstance(document, dict) else None
+
+
+def _sources(image: Image, store: Store) -> list[LayerSource]:
+    return [
+        LayerSource(number, layer.created_by, layer.base, layer.diff_id, _opener(layer, store))
+        for number, layer in enumerate(image.layers, start=1)
+    ]
+
+
+def _opener(layer: Layer, store: Store) -> Callable[[], Any] | None:
+    """Opens a layer of the store, whichever zstd blob it is packed into now."""
+    packed = store.blob_of(layer.diff_id)
+    digest = packed.digest if packed else layer.digest
+    return partial(_unpacked, layer.diff_id, digest, store) if store.has(digest) else None
+
+
+@contextmanager
+def _unpacked(diff_id: str, digest: str, store: Store) -> Iterator[Span]:
+    path, found = store.path(digest), hashlib.sha256()
+    with store.scratch() as file:
+        with path.open("rb") as packed:
+            for chunk in unpack_zstd(packed, str(path)):
+                found.update(chunk)
+                file.write(chunk)
+        file.flush()
+        if "sha256:" + found.hexdigest() != diff_id:
+            raise damaged(path)
+        yield Span.whole(file)
+
+
+def _saved_sources(image: SavedImage) -> list[LayerSource]:
+    history = [line for line in image.config.get("history") or () if not line.get("empty_layer")]
+    count = len(image.diff_ids)
+    made = [str(line.get("created_by", "")) for line in history] if len(history) == count else [""] * count
+    return [
+        LayerSource(number + 1, made[number], False, diff_id, partial(_saved_layer, image, number))
+        for number, diff_id in enumerate(image.diff_ids)
+    ]
+
+
+@contextmanager
+def _saved_layer(image: SavedImage, number: int) -> Iterator[Span]:
+    yield image.layer(number)

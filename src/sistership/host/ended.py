@@ -1,0 +1,37 @@
+"""What a user is told when a script on a host did not come to its end; the same over every transport."""
+
+from __future__ import annotations
+
+from sistership.errors import HostUnfitError, HostUnreachableError
+from sistership.host.transport import Unframe
+
+CUT = "the connection was cut"
+CUT_HINT = "run the command again; what has arrived is kept"
+
+
+def cut(host: str, err: str) -> HostUnreachableError:
+    """The script ran, and then the connection was gone."""
+    return HostUnreachableError(CUT, where=host, why=_last(err), hint=CUT_HINT)
+
+
+def shell_ended(host: str, status: int, unframe: Unframe, err: str) -> HostUnfitError:
+    """The connection holds, but the shell there ended before the closing line."""
+    if unframe.opened:
+        return HostUnfitError(
+            f"its shell was ended in the middle of the work (exit status {status})",
+            where=host,
+            why=_last(err),
+            hint="was memory short there? see dmesg, then run the command again",
+        )
+    said = unframe.preface.decode(errors="replace").strip()[:200]
+    return HostUnfitError(
+        f"its login shell ended before the script ran (exit status {status})",
+        where=host,
+        why=said or _last(err),
+        hint="its login files must let commands without a terminal through; sh and base64 must be there",
+    )
+
+
+def _last(err: str) -> str | None:
+    lines = [line.strip() for line in err.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else None

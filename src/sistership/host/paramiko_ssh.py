@@ -1,0 +1,144 @@
+"""Hosts behind ssh for machines without an ssh program: one connection by paramiko, a channel for each script."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+import paramiko
+
+from sistership.errors import HostUnreachableError, SistershipError
+from sistership.host.ended import CUT_HINT, cut, shell_ended
+from sistership.host.login import Link, open_link
+from sistership.host.process import CHUNK, PIECE, pieces
+from sistership.host.settings import resolve
+from sistership.host.transport import STALL, Completed, Frame, Sink, Unframe
+from sistership.host.watch import Tail, Watch, over_limit
+
+_NO_STATUS = -1  # paramiko's word for a channel that closed without one
+
+
+class ParamikoSSH:
+    """A host behind ssh, reached without an ssh program.
+
+    What the user's ssh_config asks for and this cannot do is refused, never guessed (see sshconfig).
+
+    Args:
+        host: its name in the inventory.
+        destination: an alias of ssh_config, `user@host` or a name.
+        config: an ssh_config to use instead of the user's own.
+    """
+
+    def __init__(self, host: str, destination: str, config: Path | None = None) -> None:
+        self.host = host
+        self._destination = destination
+        self._config = config
+        self._lock = threading.Lock()
+        self._link: Link | None = None
+        self._closed = threading.Event()
+
+    def run(
+        self,
+        script: str,
+        *,
+        stdin: bytes | Iterable[bytes] | None = None,
+        sink: Sink | None = None,
+        timeout: float | None = None,
+        stall: float | None = STALL,
+    ) -> Completed:
+        """See Transport.run."""
+        frame, tail, errors = Frame.fresh(), Tail(), list[BaseException]()
+        kept: list[bytes] = []
+        unframe = Unframe(frame, sink or kept.append)
+        channel = self._channel()
+        watch = Watch(partial(_end, channel), timeout=timeout, stall=None if stdin is None else stall)
+        try:
+            with watch:
+                channel.exec_command(frame.command(script))
+                listener = threading.Thread(target=_listen, args=(channel, tail), daemon=True)
+                listener.start()
+                # Nobody waits for this one, as in Processes.run.
+                threading.Thread(target=_feed, args=(channel, stdin, watch, errors), daemon=True).start()
+                while chunk := channel.recv(CHUNK):
+                    watch.moved()
+                    unframe.feed(chunk)
+                listener.join()
+                status = channel.recv_exit_status()
+        except (paramiko.SSHException, EOFError) as error:
+            if watch.cause:
+                raise over_limit(self.host, watch.cause, timeout, stall) from None
+            raise cut(self.host, str(error)) from None
+        finally:
+            _end(channel)
+        if errors:
+            raise errors[0]
+        if (answer := unframe.finish()) is not None:
+            return Completed(answer, b"".join(kept), tail.text)
+        if watch.cause:
+            raise over_limit(self.host, watch.cause, timeout, stall)
+        raise self._unfinished(status, unframe, tail.text)
+
+    def _unfinished(self, status: int, unframe: Unframe, err: str) -> SistershipError:
+        """Why there is no exit status, though no limit was passed."""
+        return cut(self.host, err) if status == _NO_STATUS else shell_ended(self.host, status, unframe, err)
+
+    def _channel(self) -> paramiko.Channel:
+        link = self._connected()
+        try:
+            return link.transport.open_session(timeout=30)
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            raise HostUnreachableError(
+                "it takes no further session",
+                where=self.host,
+                why=str(error) or type(error).__name__,
+                hint=f"MaxSessions of its sshd? {CUT_HINT}",
+            ) from None
+
+    def _connected(self) -> Link:
+        """The connection; a new one when there is none, or the last one was cut."""
+        with self._lock:
+            if self._closed.is_set():
+                raise cut(self.host, "it was closed here")
+            if self._link is None or not self._link.alive:
+                self._link = open_link(resolve(self.host, self._destination, self._config), self._config)
+            if self._closed.is_set():
+                self._link.close()
+            return self._link
+
+    def close(self) -> None:
+        """End what still runs and the connection; later scripts are refused."""
+        self._closed.set()
+        # Not under the lock: who holds it may be waiting for a host that does not answer.
+        if link := self._link:
+            link.close()
+
+
+def _listen(channel: paramiko.Channel, tail: Tail) -> None:
+    while chunk := channel.recv_stderr(PIECE):
+        tail.add(chunk)
+
+
+def _feed(
+    channel: paramiko.Channel, data: bytes | Iterable[bytes] | None, watch: Watch, errors: list[BaseException]
+) -> None:
+    try:
+        # Small pieces: paramiko copies what is left of a large one each time it has sent a packet of it.
+        for piece in pieces(data or b""):
+            watch.offer()
+            channel.sendall(bytes(piece))
+            watch.taken()
+        channel.shutdown_write()
+    except (OSError, EOFError):
+        pass  # the channel is gone: its status and words say why
+    except BaseException as error:  # noqa: BLE001 - carried to the caller's thread, which raises it
+        errors.append(error)
+        _end(channel)
+
+
+def _end(channel: paramiko.Channel) -> None:
+    """Close a channel; over a connection that is gone even that fails."""
+    with contextlib.suppress(paramiko.SSHException, OSError, EOFError):
+        channel.close()
