@@ -1,6 +1,7 @@
 """The pictures of docs/pictures: recorded on the practice fleet, then drawn as a terminal of a given width.
 
-    .venv/bin/python scripts/pictures.py record    what really happens, into docs/pictures/recorded (needs the fleet)
+    .venv/bin/python scripts/pictures.py record    what really happens, into docs/pictures/recorded (needs the fleet);
+                                                   `record ship`, `record verdicts` or `record errors` for a part of it
     .venv/bin/python scripts/pictures.py draw      docs/pictures/*.svg from it: the same recording, the same bytes
 
 Recording removes every image from two practice hosts. Folders, addresses and the names of log files are replaced by
@@ -58,16 +59,17 @@ class Project:
         own = {"SISTERSHIP_STORE": f"{self.folder}/store", "SISTERSHIP_LOGS": f"{self.folder}/logs"}
         return {**os.environ, **own, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
 
-    def run(self, *words: str, width: int = 80) -> str:
+    def run(self, *words: str, width: int = 80, quiet: bool = True) -> str:
         """What `sistership WORDS` leaves on a terminal: its results, then its errors. The live board is gone by then."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
-        argv = [sys.executable, "-m", "sistership", *words, "--quiet"]
+        argv = [sys.executable, "-m", "sistership", *words, *(["--quiet"] if quiet else [])]
         process = subprocess.Popen(argv, cwd=self.folder, env=self.environ, stdout=theirs, stderr=subprocess.PIPE)
         os.close(theirs)
         out = b"".join(_read(ours))
         os.close(ours)
-        errors = process.communicate(timeout=300)[1]
+        errors = process.communicate(timeout=300)[1] if quiet else b""
+        process.wait(timeout=300)
         return self.scrubbed((out + errors).decode().replace("\r\n", "\n"))
 
     def lines(self, *words: str) -> str:
@@ -78,8 +80,8 @@ class Project:
 
     def scrubbed(self, text: str) -> str:
         """Text with example values in place of this machine's."""
-        text = re.sub(r"\S*/logs/run-\d+T\d+Z-([a-z.]+)-\d+\.log", r"~/.local/state/sistership/log/run-\1.log", text)
-        text = re.sub(r"\S*/logs/build-", "~/.local/state/sistership/log/build-", text)
+        text = re.sub(r"[^\s\"]*/logs/run-\d+T\d+Z-([a-z.]+)-\d+\.log", r"~/.local/state/sistership/log/run-\1.log", text)
+        text = re.sub(r"[^\s\"]*/logs/build-", "~/.local/state/sistership/log/build-", text)
         text = text.replace(str(self.folder), "~/llama").replace(str(ROOT), "~/llama")
         text = re.sub(r"\b(172|10|192)(\.\d{1,3}){3}\b", "192.0.2.7", text)
         return text.replace("127.0.0.1:5000", "registry.example:5000")
@@ -149,23 +151,28 @@ def slow() -> Iterator[None]:
         yield
 
 
-def record() -> None:
-    """Everything, in an order in which each thing finds what it needs."""
+def record(*parts: str) -> None:
+    """The parts that are named, or everything."""
     with project() as made:
+        for name, part in (("ship", record_ship), ("verdicts", record_verdicts), ("errors", record_errors)):
+            if name in (parts or (name,)):
+                forget(*PEERS)
+                part(made)
         forget(*PEERS)
-        for width in (80, 200):
-            keep(f"plan-{width}.txt", made.run("plan", "--hosts", "workers", width=width))
-        keep("verdict-missing.txt", made.run("verify"))
-        with slow():
-            keep("ship.jsonl", made.lines("ship"))
-        forget(*PEERS)
-        keep("ship.txt", made.run("ship"))
-        keep("verify.txt", made.run("verify"))
-        keep("again.txt", made.run("ship"))
-        keep("doctor.txt", made.run("doctor", width=100))
-        record_verdicts(made)
-        record_errors(made)
-        forget(*PEERS)
+
+
+def record_ship(made: Project) -> None:
+    """Plan, ship and verify, from hosts that hold nothing."""
+    for width in (80, 200):
+        keep(f"plan-{width}.txt", made.run("plan", "--hosts", "workers", width=width))
+    keep("verdict-missing.txt", made.run("verify"))
+    with slow():
+        keep("ship.jsonl", made.lines("ship"))
+    forget(*PEERS)
+    keep("ship.txt", made.run("ship"))
+    keep("verify.txt", made.run("verify"))
+    keep("again.txt", made.run("ship"))
+    keep("doctor.txt", made.run("doctor", width=100, quiet=False))
 
 
 def record_verdicts(made: Project) -> None:
@@ -174,6 +181,7 @@ def record_verdicts(made: Project) -> None:
     unique = f"sistership.local/llama-sample:{record_of['config'][7:19]}"
     verify = ("verify", "--hosts", "workers")
 
+    made.run("ship", "--hosts", "workers")
     on("classic20", OTHER)
     keep("verdict-tag-moved.txt", made.run(*verify))
     on("containerd26", f"docker rmi {unique} llama-sample:v1 && {OTHER}")
@@ -195,7 +203,7 @@ def record_verdicts(made: Project) -> None:
         keep("verdict-not-fit.txt", made.run(*verify))
     arm64 = made.elsewhere("arm64.lock.json", platform="linux/arm64")
     keep("verdict-wrong-platform.txt", made.run(*verify, "--expect", arm64))
-    ada = made.elsewhere("ada.lock.json", archs=["89"])
+    ada = made.elsewhere("ada.lock.json", archs=["89-real"])
     matrix = made.folder / "buildmatrix.yaml"
     text = matrix.read_text()
     matrix.write_text(text.replace("gpu-worker: {", 'gpu-worker: {gpu: ["12.0"], '))
@@ -209,6 +217,7 @@ def record_errors(made: Project) -> None:
     """Five errors: of the matrix, of a name, of a patch, of a build, of a plan that no longer holds."""
     matrix = made.folder / "buildmatrix.yaml"
     text = matrix.read_text()
+    made.run("ship", "--hosts", "workers")
 
     wrong = text.replace("backend: cpu", "backend: cuda").replace("image: llama-sample", "image: Llama Sample")
     matrix.write_text(wrong.replace("packages: []", "packges: []"))
@@ -224,7 +233,7 @@ def record_errors(made: Project) -> None:
     keep("error-patch.txt", made.run("lock", width=100))
     (folder / "rpc-zero-byte-tensor.patch").unlink()
 
-    matrix.write_text(text.replace("    packages: []", "    packages: []\n    cmake: {GGML_CUDA_GRAPHS: ON}"))
+    matrix.write_text(re.sub(r"(?m)^    patches: .*\n", "", text))
     keep("error-lock.txt", made.run("build", "--locked", width=100))
     matrix.write_text(text)
 
@@ -290,4 +299,4 @@ def middle(recording: str) -> float:
 
 
 if __name__ == "__main__":
-    {"record": record, "draw": draw}[sys.argv[1]]()
+    {"record": record, "draw": draw}[sys.argv[1]](*sys.argv[2:])

@@ -19,9 +19,13 @@ VERBS = {
             Flag("--variant", "", value=True),
         ),
     ),
-    "build": Verb("Build.", (Flag("--output", "", value=True), Flag("--source", "", value=True))),
+    "build": Verb(
+        "Build.", tuple(Flag(name, "", value=True) for name in ("--builder", "--output", "--platform", "--source"))
+    ),
     "completion": Verb("Print.", (Flag("--quiet", "", value=False),), positional=1),
+    "diff": Verb("Compare.", (), positional=2),
     "fleet.up": Verb("Start.", ()),
+    "import": Verb("Read.", (Flag("--quiet", "", value=False),), positional=1),
 }
 NAMES = Names(("alpha", "beta"), ("gpu-a", "gpu-b", "nas"), ("workers", "gpus"), ("upstream",))
 
@@ -35,12 +39,14 @@ def offered(*words: str) -> Offer:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([""], ["ship", "build", "completion", "fleet.up"]),
+        ([""], ["ship", "build", "completion", "diff", "fleet.up", "import"]),
+        (["build", "--platform", "linux/ar"], ["linux/arm64"]),
+        (["build", "--builder", "n"], ["nas"]),
         (["s"], ["ship"]),
         (["fleet"], ["fleet.up"]),
         (["-"], ["--help", "--list", "--version"]),
         (["--help", "b"], ["build"]),
-        (["nonsense", ""], ["ship", "build", "completion", "fleet.up"]),
+        (["nonsense", ""], ["ship", "build", "completion", "diff", "fleet.up", "import"]),
         (["ship", "--h"], ["--hosts"]),
         (["ship", ""], ["--dry-run", "--hosts", "--jobs", "--matrix", "--variant"]),
         (["ship", "--dry-run", "--hosts", "a", "--"], ["--jobs", "--matrix", "--variant"]),
@@ -61,6 +67,7 @@ def offered(*words: str) -> Offer:
         (["build", "--source", "u"], ["upstream="]),
         (["completion", ""], ["bash", "zsh", "fish"]),
         (["completion", "-"], ["--quiet"]),
+        (["diff", "a"], ["alpha"]),
         (["build", "--source", "upstream=x", "--so"], ["--source"]),
     ],
 )
@@ -74,7 +81,9 @@ def test_words(words: list[str], expected: list[str]) -> None:
     [
         (["ship", "--matrix", ""], Paths.FILES),
         (["ship", "--matrix=x"], Paths.FILES),
-        (["build", "--output", ""], Paths.FOLDERS),
+        (["build", "--output", ""], Paths.FILES),
+        (["import", "x"], Paths.FILES),
+        (["diff", "x"], Paths.FILES),
         (["build", "--source", "upstream="], Paths.FOLDERS),
         (["ship", "--hosts", ""], Paths.NONE),
     ],

@@ -112,6 +112,8 @@ COMPLETED = [
     ("sistership ship --matrix other.yaml --hosts cpu-o", "sistership ship --matrix other.yaml --hosts cpu-one "),
     ("sistership build --source up", "sistership build --source upstream="),
     ("sistership completion z", "sistership completion zsh "),
+    ("sistership diff al", "sistership diff alpha "),
+    ("sistership diff oth", "sistership diff other.yaml "),
 ]
 
 

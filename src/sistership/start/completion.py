@@ -51,10 +51,16 @@ class Paths(StrEnum):
 
 
 #: Flags whose value is a path.
-_PATHS: Final[Mapping[str, Paths]] = {
-    **dict.fromkeys(("--matrix", "--plan", "--out", "--expect", "--ssh-config"), Paths.FILES),
-    "--output": Paths.FOLDERS,
+_FILES: Final = frozenset({"--expect", "--matrix", "--out", "--output", "--plan", "--ssh-config"})
+#: Flags with few values that are known here.
+_VALUES: Final[Mapping[str, Sequence[str]]] = {
+    "--format": ("table", "github"),
+    "--platform": ("linux/amd64", "linux/arm64"),
 }
+#: Flags whose value is a name of the matrix.
+_NAMES: Final = frozenset({"--builder", "--hosts", "--source", "--variant"})
+#: What stands after a verb without a flag, where it is no other verb's matter.
+_OPERANDS: Final[Mapping[str, Sequence[str]]] = {"completion": SHELLS, "diff": (), "import": ()}
 
 
 @dataclass(frozen=True)
@@ -91,23 +97,37 @@ def offer(words: Sequence[str], verbs: Mapping[str, Verb], names: Callable[[str 
         return Offer({f"{flag}={text}": note for text, note in found.words.items()}, found.paths, found.open_ended)
     if before and before[-1] in taking:
         return _value(before[-1], word, before, names)
-    if verb_name == "completion" and not word.startswith("-"):
-        return Offer(_starting(word, dict.fromkeys(SHELLS, "shell")))
+    if verb_name in _OPERANDS and not word.startswith("-"):
+        return _operand(verb_name, word, before, names)
     used = {item.partition("=")[0] for item in before} - {"--source"}
     return Offer(_starting(word, {flag.name: flag.help for flag in verb.flags if flag.name not in used}))
 
 
+def _operand(verb: str, word: str, before: Sequence[str], names: Callable[[str | None], Names]) -> Offer:
+    """What fits after a verb without a flag: its own words, or files; `diff` takes variants too."""
+    own = names(_matrix(before)).variants if verb == "diff" else _OPERANDS[verb]
+    return Offer(_starting(word, dict.fromkeys(own, "")), Paths.NONE if _OPERANDS[verb] else Paths.FILES)
+
+
 def _value(flag: str, typed: str, before: Sequence[str], names: Callable[[str | None], Names]) -> Offer:
     """What fits as the value of a flag."""
-    if flag in _PATHS:
-        return Offer(paths=_PATHS[flag])
+    if flag in _FILES:
+        return Offer(paths=Paths.FILES)
+    if flag in _VALUES:
+        return Offer(_starting(typed, dict.fromkeys(_VALUES[flag], "")))
     if flag == "--source" and "=" in typed:
         return Offer(paths=Paths.FOLDERS)
-    if flag not in {"--variant", "--hosts", "--source"}:
-        return Offer()
-    found = names(_matrix(before))
+    if flag in _NAMES:
+        return _named(flag, typed, names(_matrix(before)))
+    return Offer()
+
+
+def _named(flag: str, typed: str, found: Names) -> Offer:
+    """The names of the matrix that fit as the value of a flag; lists where the flag takes lists."""
     if flag == "--source":
         return Offer(_starting(typed, {f"{fork}=": "fork" for fork in found.forks}), open_ended=True)
+    if flag == "--builder":
+        return Offer(_starting(typed, dict.fromkeys(found.hosts, "host")))
     if flag == "--variant":
         return Offer(_listed(typed, dict.fromkeys(found.variants, "variant")))
     return Offer(_listed(typed, {**dict.fromkeys(found.hosts, "host"), **dict.fromkeys(found.groups, "group")}))

@@ -41,7 +41,7 @@ HELP: Mapping[str, str] = {
     "upgrade": "resolve everything anew, also what the lock holds",
     "locked": "refuse to change the lock (for CI)",
     "output": "where to write instead of printing; render makes DIR/VARIANT with Dockerfile and build context",
-    "expect": "measure hosts by this instead of the lock: an export, a folder of exports, a sistership.json, another lock",
+    "expect": "measure hosts by this, not by the lock: an export, a folder of them, a sistership.json, another lock",
     "file": "a file that export wrote",
     "sha256": "the file's sha256 as export printed it; another one is refused",
     "format": "table, or github: one line for $GITHUB_OUTPUT with what is not built yet",

@@ -12,8 +12,8 @@ _sistership() {
     # bash replaces what follows = only, although it gives the = alone as the word
     [ "$own" = "=" ] && own=
     case $head in
-        *files*) COMPREPLY=($(compgen -f -- "${own##*=}")) ;;
-        *folders*) COMPREPLY=($(compgen -d -- "${own##*=}")) ;;
+        *files*) COMPREPLY+=($(compgen -f -- "${own##*=}")) ;;
+        *folders*) COMPREPLY+=($(compgen -d -- "${own##*=}")) ;;
     esac
     if type compopt >/dev/null 2>&1; then
         case $head in

@@ -14,12 +14,12 @@ _sistership() {
         plain+=("${line%%$'\t'*}")
         found+=("${line%%$'\t'*}  -- ${line#*$'\t'}")
     done
-    case $head in
-        *files*) compset -P '*='; _files; return ;;
-        *folders*) compset -P '*='; _files -/; return ;;
-        *open*) suffix=(-S '') ;;
-    esac
+    [[ $head == *open* ]] && suffix=(-S '')
     (( $#plain )) && compadd -Q $suffix -l -d found -a plain
+    case $head in
+        *files*) compset -P '*='; _files ;;
+        *folders*) compset -P '*='; _files -/ ;;
+    esac
 }
 
 if [[ $funcstack[1] == _sistership ]]; then
