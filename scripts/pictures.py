@@ -42,9 +42,10 @@ EXAMPLE: Final = ROOT / "docs" / "example.yaml"
 
 #: Practice host → its name in the example.
 PEERS: Final = {"containerd26": "gpu-worker", "classic20": "old-box"}
-OTHER: Final = (
-    "printf hello > /tmp/f && tar -C /tmp -c f | docker import - other:1 >/dev/null && docker tag other:1 llama-sample:v1"
-)
+OTHER: Final = "printf x > /tmp/f && tar -C /tmp -c f | docker import - llama-sample:v1 >/dev/null"
+
+#: Width of a character in rich's pictures.
+_COLUMN: Final = 12.2
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Project:
         return {**os.environ, **own, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
 
     def run(self, *words: str, width: int = 80, quiet: bool = True) -> str:
-        """What `sistership WORDS` leaves on a terminal: its results, then its errors. The live board is gone by then."""
+        """What `sistership WORDS` leaves on a terminal once the live board is gone: its results, then its errors."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
         argv = [sys.executable, "-m", "sistership", *words, *(["--quiet"] if quiet else [])]
@@ -80,8 +81,8 @@ class Project:
 
     def scrubbed(self, text: str) -> str:
         """Text with example values in place of this machine's."""
-        text = re.sub(r"[^\s\"]*/logs/run-\d+T\d+Z-([a-z.]+)-\d+\.log", r"~/.local/state/sistership/log/run-\1.log", text)
-        text = re.sub(r"[^\s\"]*/logs/build-", "~/.local/state/sistership/log/build-", text)
+        text = re.sub(r"[^\s\"]*/logs/", "~/.local/state/sistership/log/", text)
+        text = re.sub(r"/log/run-\d+T\d+Z-([a-z.]+)-\d+\.log", r"/log/run-\1.log", text)
         text = text.replace(str(self.folder), "~/llama").replace(str(ROOT), "~/llama")
         text = re.sub(r"\b(172|10|192)(\.\d{1,3}){3}\b", "192.0.2.7", text)
         return text.replace("127.0.0.1:5000", "registry.example:5000")
@@ -219,7 +220,7 @@ def record_errors(made: Project) -> None:
     text = matrix.read_text()
     made.run("ship", "--hosts", "workers")
 
-    wrong = text.replace("backend: cpu", "backend: cuda").replace("image: llama-sample", "image: Llama Sample")
+    wrong = text.replace("backend: cpu", "backend: cuda").replace("image: llama-sample", "image: Llama-Sample")
     matrix.write_text(wrong.replace("packages: []", "packges: []"))
     keep("error-matrix.txt", made.run("build", width=100))
     matrix.write_text(text)
@@ -256,7 +257,18 @@ def printed(name: str) -> list[Text]:
 def picture(name: str, shown: Sequence[tuple[str, Sequence[Text]]], width: int = 80) -> None:
     """Draw commands with what they printed."""
     lines = [line for command, output in shown for line in (typed(command), *output, Text())][:-1]
-    (PICTURES / f"{name}.svg").write_text(svg(lines, width=width, title="sistership"))
+    (PICTURES / f"{name}.svg").write_text(indented(svg(lines, width=width, title="sistership")))
+
+
+def indented(drawn: str) -> str:
+    """Spaces at the beginning of a text as its place: some programs that show SVG drop them."""
+
+    def moved(found: re.Match[str]) -> str:
+        by = found[5].count("&") * _COLUMN
+        return f'x="{float(found[1]) + by:g}" {found[2]} textLength="{float(found[3]) - by:g}" {found[4]}>'
+
+    spaces = r'x="([\d.]+)" (y="[^"]+") textLength="([^"]+)" ([^>]+)>((?:&#160;)+)(?=[^<&])'
+    return re.sub(spaces, moved, drawn)
 
 
 def draw() -> None:

@@ -23,7 +23,7 @@ class Server:
         accepted: public blobs that may log in.
         offered: blobs that were tried, in order.
         behave: what becomes of a command: "run", "cut" (the connection ends in the middle),
-            "stall" (input is never read), "refuse" (no session).
+            "stall" (input is never read), "refuse" (no session), "mute" (no answer to a session).
         logins: connections that came up.
     """
 
@@ -34,6 +34,7 @@ class Server:
     behave: str = "run"
     logins: int = 0
     transports: list[paramiko.Transport] = field(default_factory=list)
+    over: threading.Event = field(default_factory=threading.Event)
 
     @property
     def known(self) -> str:
@@ -56,6 +57,8 @@ class _Session(paramiko.ServerInterface):
         return paramiko.AUTH_SUCCESSFUL if blob in self._server.accepted else paramiko.AUTH_FAILED
 
     def check_channel_request(self, kind: str, chanid: int) -> int:
+        if self._server.behave == "mute":
+            self._server.over.wait(10)
         if self._server.behave == "refuse":
             return paramiko.OPEN_FAILED_RESOURCE_SHORTAGE
         return paramiko.OPEN_SUCCEEDED
@@ -163,6 +166,7 @@ def serving(folder: Path) -> Iterator[Server]:
     try:
         yield server
     finally:
+        server.over.set()
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
         for transport in server.transports:

@@ -274,6 +274,19 @@ def test_stall_timeout_and_refusal(way: Way) -> None:
         transport.run("true")
 
 
+def test_mute_peer(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection over which no session comes up any more is given up, and the next script makes a new one."""
+    monkeypatch.setattr("sistership.host.paramiko_ssh._PATIENCE", 0.4)
+    transport = way.transport()
+    transport.run("true")
+    way.server.behave = "mute"
+    with pytest.raises(HostUnreachableError, match="does not answer"):
+        transport.run("true")
+    way.server.behave = "run"
+    assert transport.run("echo again").text == "again\n"
+    assert way.server.logins == 2
+
+
 def test_failing_input_is_raised_here(way: Way) -> None:
     """An error while input is made ends the script and is raised to the caller."""
 

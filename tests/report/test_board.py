@@ -149,3 +149,14 @@ def test_rich_is_not_imported_without_a_board() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_what_is_said_once_stays(terminal: Terminal) -> None:
+    """Notes and warnings are printed above the board and stay; this machine's own steps go."""
+    board = Board(terminal.stream)
+    board.step("", "resolving")
+    board.tell(events.Note("sistership ship --plan FILE does exactly this"))
+    board.tell(events.Failed(1, events.Trouble("no")))
+    kept = terminal.text[terminal.text.rindex("\x1b[2K") :]
+    assert "ship --plan FILE" in plain(terminal.text)
+    assert "resolving" not in kept

@@ -28,6 +28,7 @@ EVERY: tuple[events.Event, ...] = (
     events.Progress("gpu-a", "sent", 1, 2),
     events.Progress("gpu-a", "received", 1, 0),
     events.Progress("gpu-a", "compiled", 40, 266, "files"),
+    events.Note("ship it"),
     events.Warned(Problem("buildmatrix.yaml", 3, 5, "old", None)),
     events.Resolved("sample", "c" * 40, 7, "d" * 40, 2, changed=True),
     events.Resolved(

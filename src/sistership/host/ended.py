@@ -14,6 +14,12 @@ def cut(host: str, err: str) -> HostUnreachableError:
     return HostUnreachableError(CUT, where=host, why=_last(err), hint=CUT_HINT)
 
 
+def silent(host: str, why: str) -> HostUnreachableError:
+    """Nothing comes back from it."""
+    hint = "is the machine on, and the network up?"
+    return HostUnreachableError("it does not answer", where=host, why=why, hint=hint)
+
+
 def shell_ended(host: str, status: int, unframe: Unframe, err: str) -> HostUnfitError:
     """The connection holds, but the shell there ended before the closing line."""
     if unframe.opened:

@@ -13,6 +13,7 @@ import paramiko
 
 from sistership.errors import HostUnreachableError
 from sistership.host import knownhosts
+from sistership.host.ended import silent
 from sistership.host.offers import offers
 from sistership.host.settings import Settings, allowed, resolve
 
@@ -112,7 +113,7 @@ def _socket(settings: Settings, below: Link | None) -> Any:
         hint = "is sshd running there? is Port right in ssh_config?"
         raise _unreachable(settings, "nothing listens on its ssh port", error, hint) from None
     except OSError as error:
-        raise _unreachable(settings, "it does not answer", error, "is the machine on, and the network up?") from None
+        raise silent(settings.host, f"{_shown(settings)}: {error}") from None
 
 
 def _dial(settings: Settings) -> socket.socket:

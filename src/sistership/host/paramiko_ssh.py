@@ -11,13 +11,15 @@ from pathlib import Path
 import paramiko
 
 from sistership.errors import HostUnreachableError, SistershipError
-from sistership.host.ended import CUT_HINT, cut, shell_ended
+from sistership.host.ended import CUT_HINT, cut, shell_ended, silent
 from sistership.host.login import Link, open_link
 from sistership.host.process import CHUNK, PIECE, pieces
 from sistership.host.settings import resolve
 from sistership.host.transport import STALL, Completed, Frame, Sink, Unframe
 from sistership.host.watch import Tail, Watch, over_limit
 
+#: Seconds for a session to come up over a connection that is open already.
+_PATIENCE = 30
 _NO_STATUS = -1  # paramiko's word for a channel that closed without one
 
 
@@ -88,14 +90,15 @@ class ParamikoSSH:
     def _channel(self) -> paramiko.Channel:
         link = self._connected()
         try:
-            return link.transport.open_session(timeout=30)
-        except (paramiko.SSHException, EOFError, OSError) as error:
+            return link.transport.open_session(timeout=_PATIENCE)
+        except paramiko.ChannelException as error:
+            hint = f"MaxSessions of its sshd? {CUT_HINT}"
             raise HostUnreachableError(
-                "it takes no further session",
-                where=self.host,
-                why=str(error) or type(error).__name__,
-                hint=f"MaxSessions of its sshd? {CUT_HINT}",
+                "it takes no further session", where=self.host, why=str(error), hint=hint
             ) from None
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            link.close()
+            raise silent(self.host, str(error) or "the connection is gone") from None
 
     def _connected(self) -> Link:
         """The connection; a new one when there is none, or the last one was cut."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 from sistership.report import events
 from sistership.report.events import Event, Listener
 from sistership.report.lines import line
-from sistership.report.rows import Cells, Rows, lay_out
+from sistership.report.rows import HERE, Cells, Rows, lay_out
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -82,7 +82,7 @@ class Board(Listener):
             case events.Detail(text):
                 if self._verbose:
                     self._above(text)
-            case events.Warned():
+            case events.Warned() | events.Note():
                 self._above((line(event) or ("", ""))[1])
             case events.Failed() | events.Summary():
                 self.close()
@@ -102,7 +102,7 @@ class Board(Listener):
         """End the board; where hosts were still at work, as after an interrupt, it stays as it was."""
         with self._draw_lock:
             self._closed = True
-            if self._live and any(row.end is None for row in self._rows.all):
+            if self._live and any(row.end is None and row.host != HERE for row in self._rows.all):
                 self._live.transient = False
             self.pause()
 
@@ -140,7 +140,7 @@ class Board(Listener):
 
         with self._rows_lock:
             self._frame += 1
-            mark = _SPIN[self._frame % len(_SPIN)]
+            mark = "·" if self._closed else _SPIN[self._frame % len(_SPIN)]
             titles = [Text(title, style="dim", no_wrap=True, overflow="ellipsis") for title in self._rows.titles]
             room = max(1, height - _ROOM_BELOW - len(titles))
             lines = lay_out(self._rows.all, self._clock(), width - 1, height=room, mark=mark)

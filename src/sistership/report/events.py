@@ -5,6 +5,7 @@
     Plan        what a host lacks and will be sent
     Step        a host (or "" for this machine) begins or ends something
     Progress    `done` of `total` are through
+    Note        a line that stays to be read: what to do next
     Warned      legal, but probably not meant
     Resolved    a variant was resolved into the lock
     Built       an image is there
@@ -118,6 +119,13 @@ class Progress:
     done: int
     total: int
     unit: str = "bytes"
+
+
+@dataclass(frozen=True)
+class Note:
+    """A line that stays to be read."""
+
+    text: str
 
 
 @dataclass(frozen=True)
@@ -246,7 +254,7 @@ class Detail:
 
 
 Event = (
-    Version | Begin | Plan | Step | Progress | Warned | Resolved | Built | HostDone | Failed | Summary | Detail
+    Version | Begin | Plan | Step | Progress | Note | Warned | Resolved | Built | HostDone | Failed | Summary | Detail
 )  # fmt: skip
 
 

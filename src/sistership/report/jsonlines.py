@@ -27,6 +27,7 @@ TYPES: Final[Mapping[type, str]] = {
     events.Plan: "plan",
     events.Step: "progress",
     events.Progress: "progress",
+    events.Note: "note",
     events.Warned: "warning",
     events.Resolved: "variant",
     events.Built: "image",

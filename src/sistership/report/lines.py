@@ -13,7 +13,7 @@ from sistership.report import events
 from sistership.report.events import Event, Listener, mebibytes
 
 
-def line(event: Event) -> tuple[str, str] | None:
+def line(event: Event) -> tuple[str, str] | None:  # noqa: PLR0911 - one for each kind
     """An event for people as (host, text); None when a line would say nothing new to them."""
     match event:
         case events.Step(host, text):
@@ -22,6 +22,8 @@ def line(event: Event) -> tuple[str, str] | None:
             return host, f"{step} {amount(done, unit)} of {amount(total, unit)}" if total else f"{step} {done}"
         case events.Begin(title):
             return "", title
+        case events.Note(text):
+            return "", text
         case events.Warned(problem):
             return "", f"warning: {problem}"
         case events.HostDone():

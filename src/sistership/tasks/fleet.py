@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sistership.errors import UsageError
-from sistership.report.events import HostDone, Reporter
+from sistership.report.events import HostDone, Note, Reporter
 from sistership.tasks.run import Run
 from sistership.tasks.verb import MATRIX, finish, matrix_path, print_json, say, verb
 
@@ -46,7 +46,7 @@ def up(run: Run, *, hosts: str | None = None, json: bool = False) -> None:
         if not run.json:
             say(str(host))
     how = f"ssh -F {fleet.project_files(project).ssh_config} HOST logs in; {MATRIX} knows the hosts as `practice`"
-    run.reporter.step("", how)
+    run.reporter.tell(Note(how))
 
 
 @verb(name="fleet.status")

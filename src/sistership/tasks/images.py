@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from invoke import Context
 
 from sistership.errors import UsageError
-from sistership.report.events import Begin, Built
+from sistership.report.events import Begin, Built, Note
 from sistership.tasks.run import Run
 from sistership.tasks.verb import finish, json_text, positive, print_json, say, verb
 
@@ -110,13 +110,13 @@ def plan(
     from sistership.recipe.files import write_atomic  # noqa: PLC0415 - keeps --list and --help quick
     from sistership.tasks.session import Session  # noqa: PLC0415
 
-    session = Session.open(matrix, quiet=json)
+    session = Session.open(matrix)
     document = plans(session, variant, hosts, as_text=not json, jobs=positive(jobs, "--jobs"))
     if json:
         print_json(document)
     if out is not None and document["exit"] == 0:
         write_atomic(Path(out), (json_text(document) + "\n").encode())
-        session.reporter.step("", f"sistership ship --plan {out} does exactly this, or refuses")
+        session.reporter.tell(Note(f"sistership ship --plan {out} does exactly this, or refuses"))
     finish(plan_code(document, detailed=detailed_exitcode))
 
 
@@ -183,10 +183,11 @@ def verify(
     from sistership.tasks.session import Session  # noqa: PLC0415
     from sistership.verify.hosts import exit_code, verify_all  # noqa: PLC0415
 
-    session = Session.open(matrix, quiet=json)
+    session = Session.open(matrix)
     chosen = session.hosts(hosts)
     releases = session.releases(variant) if expect is None else session.expected(expect, variant)
     with connected(chosen) as peers:
+        session.reporter.step("", asking(len(peers)))
         verdicts = verify_all(peers, releases, deep=deep, jobs=positive(jobs, "--jobs"))
     code = exit_code(verdicts)
     if json:
@@ -196,9 +197,7 @@ def verify(
     finish(code)
 
 
-def ship_group(
-    run: Run, peers: Sequence[Peer], group: Sequence[Release], store: Store, *, jobs: int
-) -> list[Shipped]:
+def ship_group(run: Run, peers: Sequence[Peer], group: Sequence[Release], store: Store, *, jobs: int) -> list[Shipped]:
     """Ship one variant to every host at once, and tell each host's end when it comes.
 
     Raises:
@@ -232,6 +231,7 @@ def plans(session: Session, variant: str | None, hosts: str | None, *, as_text: 
     codes: list[int] = []
     images: list[dict[str, Any]] = []
     with connected(chosen) as peers:
+        session.reporter.step("", asking(len(peers)))
         for group in by_variant(releases):
             found = plan_all(peers, group, store, jobs=jobs)
             named = list(zip((peer.name for peer in peers), found, strict=True))
@@ -243,6 +243,11 @@ def plans(session: Session, variant: str | None, hosts: str | None, *, as_text: 
                 say("\n".join(map(show.expectation, group)))
                 say("\n".join(show.plan_text(host, each) for host, each in named))
     return {"version": show.JSON_VERSION, "kind": "plan", "exit": worst(codes), "images": images}
+
+
+def asking(count: int) -> str:
+    """What people read while hosts answer."""
+    return f"asking {count} host{'s' if count > 1 else ''}"
 
 
 def plan_code(document: dict[str, Any], *, detailed: bool) -> int:

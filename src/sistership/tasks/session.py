@@ -23,7 +23,6 @@ from sistership.recipe.patches import of_variant
 from sistership.recipe.recipe import Recipe, fresh, materialise, recipe_of, resolve, wants_of
 from sistership.recipe.source import Sources
 from sistership.report.events import Reporter, Silent, Warned
-from sistership.report.lines import Lines
 from sistership.tasks.run import Run
 from sistership.tasks.verb import lock_path, matrix_path
 
@@ -42,9 +41,7 @@ class Session:
     sources: Sources
 
     @classmethod
-    def open(
-        cls, matrix: str | None, *, source: Sequence[str] = (), quiet: bool = False, verbose: bool = False
-    ) -> Session:
+    def open(cls, matrix: str | None, *, source: Sequence[str] = ()) -> Session:
         """Read the project; who listens is decided by the run that is under way.
 
         Raises:
@@ -59,7 +56,7 @@ class Session:
             if fork not in model.forks:
                 raise UsageError(f"--source {fork}=…: the matrix has no fork of that name")
         run = Run.current()
-        reporter: Reporter = run.reporter if run else Silent() if quiet else Lines(verbose=verbose)
+        reporter: Reporter = run.reporter if run else Silent()
         lock_file = lock_path(path)
         return cls(model, lock_file, locks.load(lock_file), reporter, Sources(places.cache(), local))
 

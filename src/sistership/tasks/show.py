@@ -197,9 +197,7 @@ def planned_events(document: Mapping[str, Any]) -> Iterator[Plan | HostDone]:
             send = sum(1 for layer in host["layers"] if layer["state"] == "send")
             have = (len(host["layers"]) or len(image["diff_ids"])) - send
             disk, name = host["disk"], image["reference"]
-            yield Plan(
-                host["host"], name, host["action"], host["send"], have, send, disk["stage"], disk["engine"]
-            )
+            yield Plan(host["host"], name, host["action"], host["send"], have, send, disk["stage"], disk["engine"])
 
 
 def _trouble(each: Shipped) -> HostTrouble:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sistership.report.actions import guarded
+from sistership.report.table import terminal_width, wrap
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,12 @@ def blocks(troubles: Iterable[HostTrouble]) -> str:
 
 def _block(hosts: list[str], what: str, why: str, hint: str) -> str:
     lines = [f"{', '.join(hosts)}: {what}"]
-    # A host's own words may have several lines.
-    lines += [f"  why:  {' '.join(why.split())}"] if why else []
-    lines += [f"  next: {hint.replace('{host}', ','.join(hosts))}"] if hint else []
+    if why:
+        columns = terminal_width()
+        # A host's own words may have several lines.
+        first, *rest = wrap(" ".join(why.split()), max(40, columns - 8) if columns else None)
+        lines += [f"  why:  {first}", *(f"        {line}" for line in rest)]
+    if hint:
+        # A command is never wrapped, so that it can be copied.
+        lines.append(f"  next: {hint.replace('{host}', ','.join(hosts))}")
     return guarded("\n".join(lines))
