@@ -15,6 +15,7 @@ from sistership.tasks.namespace import namespace
 
 from .pages import DOCS, EXAMPLE, PAGES, README, Block, Step, blocks, consoles, example_project, matches, run, steps
 
+CONTEXTS = namespace().to_contexts()
 COMMANDS = [(block, step) for block in consoles() for step in steps(block) if step.words[0] == "sistership"]
 MATRICES = [
     block
@@ -29,7 +30,7 @@ def test_command_line_is_one_of_ours(block: Block, step: Step) -> None:
     """The parser of the command line takes it."""
     del block
     words = [word for word in step.words[1:] if word != "--version"]
-    parsed = Parser(contexts=namespace().to_contexts()).parse_argv(words)
+    parsed = Parser(contexts=CONTEXTS).parse_argv(words)
     assert [context.name for context in parsed][1:] == []
 
 

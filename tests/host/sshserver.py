@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -35,6 +36,8 @@ class Server:
     logins: int = 0
     transports: list[paramiko.Transport] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    sessions: list[threading.Thread] = field(default_factory=list)
 
     @property
     def known(self) -> str:
@@ -71,15 +74,23 @@ class _Session(paramiko.ServerInterface):
         return paramiko.OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
-        threading.Thread(target=self._run, args=(channel, command), daemon=True).start()
+        thread = threading.Thread(target=self._run, args=(channel, command), daemon=True)
+        self._server.sessions.append(thread)
+        thread.start()
         return True
 
     def _run(self, channel: paramiko.Channel, command: bytes) -> None:
         if self._server.behave == "stall":
             return
         process = subprocess.Popen(
-            ["sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+            ["sh", "-c", command],
+            start_new_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
         )
+        self._server.processes.append(process)
         assert process.stdin
         assert process.stdout
         assert process.stderr
@@ -89,14 +100,11 @@ class _Session(paramiko.ServerInterface):
         ]
         for thread in threads:
             thread.start()
-        with contextlib.suppress(OSError):
-            _pump(process.stdout.fileno(), self._cutting(channel) if self._server.behave == "cut" else channel.sendall)
+        _pump(process.stdout.fileno(), self._cutting(channel) if self._server.behave == "cut" else channel.sendall)
         threads[1].join()
         with contextlib.suppress(OSError, EOFError):
-            channel.send_exit_status(process.wait())
+            channel.send_exit_status(process.wait() % 256)
             channel.close()
-        process.stdout.close()
-        process.stderr.close()
 
     def _cutting(self, channel: paramiko.Channel):
         def send(data: bytes) -> None:
@@ -108,8 +116,9 @@ class _Session(paramiko.ServerInterface):
 
 
 def _pump(descriptor: int, send) -> None:
-    while data := os.read(descriptor, 32_768):
-        send(data)
+    with contextlib.suppress(OSError):
+        while data := os.read(descriptor, 32_768):
+            send(data)
 
 
 def _pump_in(channel: paramiko.Channel, pipe) -> None:
@@ -171,4 +180,14 @@ def serving(folder: Path) -> Iterator[Server]:
         listener.close()
         for transport in server.transports:
             transport.close()
+        for process in server.processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(5)
+        for session in server.sessions:
+            session.join(5)
+        for process in server.processes:
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe:
+                    pipe.close()
         thread.join(5)

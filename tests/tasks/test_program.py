@@ -135,3 +135,24 @@ def test_damaged_lock_names_the_line(project: Path) -> None:
     code, _, err = run(project, "verify")
     assert code == 11
     assert "merge conflict" in err
+
+
+@pytest.mark.parametrize("verb", [["lock", "--dry-run"], ["build", "--dry-run"]])
+def test_dry_run_writes_no_lock(project: Path, verb: list[str]) -> None:
+    """A dry run resolves and tells, and leaves no lock file behind."""
+    source = project / "source"
+    source.mkdir()
+    git = ["git", "-C", str(source), "-c", "user.name=t", "-c", "user.email=t@example.invalid"]
+    subprocess.run([*git, "init", "-q", "-b", "main"], check=True)
+    (source / "CMakeLists.txt").write_text("project(x)\n")
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "one"], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    pinned = MATRIX.replace("84e908c625fb60992b4cdef8180fb12fa9b4c4bf", head)
+    pinned = pinned.replace("debian:bookworm-slim", f"debian:bookworm-slim@sha256:{'1' * 64}")
+    pinned = pinned.replace('"debian:bookworm"', f'"debian:bookworm@sha256:{"2" * 64}"')
+    (project / "buildmatrix.yaml").write_text(pinned)
+    code, out, err = run(project, *verb, "--source", f"upstream={source}")
+    assert code == 0, err
+    assert "alpha" in out
+    assert not (project / "buildmatrix.lock.json").exists()

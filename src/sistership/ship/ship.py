@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sistership.errors import ShipError, SistershipError, worst
 from sistership.host.facts import HostFacts, probe
@@ -17,6 +18,8 @@ from sistership.ship.have import known_manifests
 from sistership.ship.load import assemble, load, metadata_prefix, remove_name, tag
 from sistership.ship.plan import Action, HostPlan, plan_host
 from sistership.ship.stage import HostLock, clear_script, send_layer
+from sistership.ship.told import planned
+from sistership.ship.twins import same_engines
 from sistership.verify.hosts import from_error, on_all, verdict_on
 from sistership.verify.verdict import Kind, Verdict, candidate
 
@@ -67,16 +70,38 @@ def plan_all(
 
 
 def ship_all(
-    peers: Sequence[Peer], group: Sequence[Release], store: Store, reporter: Reporter, *, jobs: int = 16
+    peers: Sequence[Peer],
+    group: Sequence[Release],
+    store: Store,
+    reporter: Reporter,
+    ended: Callable[[Shipped, float], object],
+    *,
+    jobs: int = 16,
 ) -> list[Shipped]:
     """Ship one variant to every host at once, to each the release of its platform.
+
+    Args:
+        ended: is told each host's end when it comes, with the seconds it took.
 
     Raises:
         ShipError: a blob of an image is missing or damaged in the store; nothing was sent.
     """
+
+    def one(peer: Peer) -> Shipped:
+        began = time.monotonic()
+        shipped = ship_host(peer, group, store, reporter)
+        ended(shipped, time.monotonic() - began)
+        return shipped
+
     for release in group:
         check_store(release, store)
-    return on_all(peers, lambda peer: ship_host(peer, group, store, reporter), jobs=jobs)
+    twins = same_engines(peers, reporter, jobs=jobs)
+    results = on_all([peer for peer in peers if peer.name not in twins], one, jobs=jobs)
+    by_name = {result.host: result for result in results}
+    for name, first in twins.items():
+        by_name[name] = replace(by_name[first], host=name, sent=0)
+        ended(by_name[name], 0.0)
+    return [by_name[peer.name] for peer in peers]
 
 
 def check_store(release: Release, store: Store) -> None:
@@ -115,6 +140,7 @@ def ship_host(peer: Peer, group: Sequence[Release], store: Store, reporter: Repo
 def _locked(peer: Peer, release: Release, facts: HostFacts, store: Store, reporter: Reporter, count: _Count) -> Shipped:
     before = verdict_on(peer, release, facts)
     plan = plan_host(peer.name, release, facts, before, known_manifests(store))
+    reporter.tell(planned(plan, release))
     for step in plan.steps:
         reporter.step(peer.name, step)
     if plan.action is Action.NOTHING:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +13,7 @@ from sistership.tasks.run import Run
 from sistership.tasks.verb import finish, json_text, positive, print_json, say, verb
 
 if TYPE_CHECKING:
-    from sistership.host.inventory import Peer
-    from sistership.image.layout import Store
-    from sistership.image.release import Release
     from sistership.recipe.recipe import Recipe
-    from sistership.ship.ship import Shipped
     from sistership.tasks.session import Session
 
 
@@ -42,7 +36,7 @@ def build(
     session = Session.open(matrix, source=source or ())
     chosen = session.variants(variant, platform)
     session.warn(chosen)
-    session.resolve(chosen, locked=locked)
+    session.resolve(chosen, locked=locked, dry=dry_run)
     for recipe in session.recipes(chosen, with_source=not dry_run):
         name = f"{recipe.variant.name} ({recipe.platform})"
         run.reporter.tell(Begin(name, recipe.variant.name, recipe.platform, recipe.key))
@@ -154,11 +148,15 @@ def ship(
     chosen, releases = session.hosts(hosts), session.releases(variant)
     store = session.store()
     results: list[rooms.Shipped] = []
+
+    def ended(shipped: rooms.Shipped, seconds: float) -> None:
+        run.reporter.tell(show.outcome(shipped, seconds))
+
     with connected(chosen) as peers:
         for group in by_variant(releases):
             for release in group:
                 run.reporter.tell(show.begin(release, [peer.name for peer in peers]))
-            results.extend(ship_group(run, peers, group, store, jobs=at_once))
+            results.extend(rooms.ship_all(peers, group, store, run.reporter, ended, jobs=at_once))
     if not run.json:
         say(show.shipped_text(results))
     finish(rooms.exit_code(results))
@@ -178,7 +176,8 @@ def verify(
 ) -> None:
     """Prove that every host holds the same whole image; a container is made and removed on each."""
     del c
-    from sistership.host.inventory import connected  # noqa: PLC0415 - keeps --list and --help quick
+    from sistership.host.facts import same_daemons  # noqa: PLC0415 - keeps --list and --help quick
+    from sistership.host.inventory import connected  # noqa: PLC0415
     from sistership.tasks import show  # noqa: PLC0415
     from sistership.tasks.session import Session  # noqa: PLC0415
     from sistership.verify.hosts import exit_code, verify_all  # noqa: PLC0415
@@ -189,33 +188,14 @@ def verify(
     with connected(chosen) as peers:
         session.reporter.step("", asking(len(peers)))
         verdicts = verify_all(peers, releases, deep=deep, jobs=positive(jobs, "--jobs"))
+    for names in same_daemons({each.host: each.facts for each in verdicts if each.facts}):
+        session.reporter.step("", f"warning: {' and '.join(names)} are one engine under several names")
     code = exit_code(verdicts)
     if json:
         print_json(show.verdicts_json(verdicts, code))
     else:
         say(show.verdicts_text(verdicts))
     finish(code)
-
-
-def ship_group(run: Run, peers: Sequence[Peer], group: Sequence[Release], store: Store, *, jobs: int) -> list[Shipped]:
-    """Ship one variant to every host at once, and tell each host's end when it comes.
-
-    Raises:
-        ShipError: a blob of an image is missing or damaged in the store; nothing was sent.
-    """
-    from sistership.ship import ship as rooms  # noqa: PLC0415 - keeps --list and --help quick
-    from sistership.tasks import show  # noqa: PLC0415
-    from sistership.verify.hosts import on_all  # noqa: PLC0415
-
-    def one(peer: Peer) -> Shipped:
-        began = time.monotonic()
-        shipped = rooms.ship_host(peer, group, store, run.reporter)
-        run.reporter.tell(show.outcome(shipped, time.monotonic() - began))
-        return shipped
-
-    for release in group:
-        rooms.check_store(release, store)
-    return on_all(peers, one, jobs=jobs)
 
 
 def plans(session: Session, variant: str | None, hosts: str | None, *, as_text: bool, jobs: int) -> dict[str, Any]:

@@ -27,6 +27,7 @@ def lock(
     source: list[str] | None = None,
     upgrade: bool = False,
     locked: bool = False,
+    dry_run: bool = False,
     json: bool = False,
 ) -> None:
     """Resolve commits, patches and bases into buildmatrix.lock.json; every patch is tried."""
@@ -38,7 +39,7 @@ def lock(
     chosen = session.variants(variant)
     session.warn(chosen)
     before = session.lock
-    session.resolve(chosen, upgrade=upgrade, locked=locked)
+    session.resolve(chosen, upgrade=upgrade, locked=locked, dry=dry_run)
     for each in chosen:
         found = session.lock.variants[each.name]
         old = before.variants.get(each.name)

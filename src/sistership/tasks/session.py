@@ -107,8 +107,13 @@ class Session:
             return "not locked yet"
         return None if fresh(self.matrix, variant, locked) else "the matrix or a patch changed since it was locked"
 
-    def resolve(self, chosen: Sequence[Variant], *, upgrade: bool = False, locked: bool = False) -> None:
+    def resolve(
+        self, chosen: Sequence[Variant], *, upgrade: bool = False, locked: bool = False, dry: bool = False
+    ) -> None:
         """Fill the lock for these variants: what is missing or changed in the matrix, or everything.
+
+        Args:
+            dry: resolve and tell, but leave the lock file as it is.
 
         Raises:
             LockError: `locked`, and something would have to change; what, was told before.
@@ -129,6 +134,9 @@ class Session:
             moves = self._tell_change(variant, old, found)
             if locked:
                 pending += [variant.name] if moves else []
+                continue
+            if dry:
+                self.lock = self.lock.with_variant(variant.name, found)
                 continue
             self.lock = locks.update(self.lock_file, lambda lock: lock.with_variant(variant.name, found))  # noqa: B023
 

@@ -46,7 +46,14 @@ def runs(project: Project, host: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "how",
+    [
+        signal.SIGKILL,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.full),
+        pytest.param(signal.SIGINT, marks=pytest.mark.full),
+    ],
+)
 def test_ship_killed_at_half(project: Project, how: signal.Signals) -> None:
     """Killed midway: the previous image runs, the next ship completes and does not send the staged bytes again."""
     host = "classic20"
@@ -71,7 +78,7 @@ def test_ship_killed_at_half(project: Project, how: signal.Signals) -> None:
     assert kept_as.strip() == before
 
 
-@pytest.mark.parametrize("host", ["classic20", "containerd26"])
+@pytest.mark.parametrize("host", [pytest.param("classic20", marks=pytest.mark.full), "containerd26"])
 def test_ship_killed_while_the_engine_loads(project: Project, host: str) -> None:
     """Killed during the load: what ran before runs, and the next ship completes."""
     other_runnable_image(project, host)
@@ -136,7 +143,9 @@ def test_damaged_store_is_never_sent(shipped: Project) -> None:
     shipped.run("ship", "--variant", "sample", "--hosts", "classic20")
 
 
-@pytest.mark.parametrize(("hidden", "word"), [(["zstd"], "gzip"), (["zstd", "gzip"], "plain")])
+@pytest.mark.parametrize(
+    ("hidden", "word"), [(["zstd"], "gzip"), pytest.param(["zstd", "gzip"], "plain", marks=pytest.mark.full)]
+)
 def test_old_engine_on_a_host_without_tools(shipped: Project, hidden: list[str], word: str) -> None:
     """Without zstd an old engine gets gzip, without gzip plain bytes; the image is the same (case C51)."""
     host = "classic20"

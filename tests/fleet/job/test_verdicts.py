@@ -109,6 +109,22 @@ def test_host_of_another_platform(shipped: Project) -> None:
         lock.write_bytes(before)
 
 
+def test_two_names_of_one_engine(shipped: Project) -> None:
+    """Two inventory names of one machine: told, worked on once, both with the same verdict (case C54)."""
+    matrix = shipped.folder / "buildmatrix.yaml"
+    text = matrix.read_text()
+    shipped.forget("classic20")
+    matrix.write_text(text.replace("classic20: {}", "classic20: {}, again: {ssh: classic20}"))
+    try:
+        done = shipped.run("ship", "--variant", "sample", "--hosts", "classic20,again")
+        assert "the same engine as classic20" in done.err
+        found = shipped.verify("--hosts", "classic20,again")
+        assert found.verdicts() == {"classic20": "ok", "again": "ok"}
+        assert "one engine under several names" in found.err
+    finally:
+        matrix.write_text(text)
+
+
 def record_as_arm64(project: Project) -> None:
     """Write an arm64 image into the lock for the matrix's recipe: the amd64 one with another platform."""
     import json  # noqa: PLC0415
