@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,12 +19,17 @@ class Cause:
 
 CAUSES: Sequence[Cause] = (
     Cause(
+        r"this source does not know the flag\(s\)",
+        "CMake ignores flags that a source does not know, so the image would not be what the matrix says",
+        "correct the flag in `cmake:` or `options:`, or pin a commit that knows it",
+    ),
+    Cause(
         r"undefined reference to [`'\"]?cuMem",
         "the CUDA driver's VMM functions cannot be linked in a devel image (ggml-org/llama.cpp#23357)",
         "leave `vmm: false` for this variant: it renders GGML_CUDA_NO_VMM=ON",
     ),
     Cause(
-        r"loading\.html|\bnpm: (command )?not found|download.*\b(web)?ui\b.*(fail|error)|USE_PREBUILT_UI",
+        r"loading\.html|\bnpm: (command )?not found|download.*\b(web)?ui\b.*(fail|error)",
         "the embedded UI wants npm or a download (TheTom/llama-cpp-turboquant#221)",
         "leave `ui: false` for this variant: it renders every UI flag OFF",
     ),
@@ -84,6 +90,16 @@ def explain(log: str) -> Cause | None:
 
 
 def last_words(log: str, lines: int = 12) -> str:
-    """The lines that say what failed: those of the failing step, without buildx's echo of the Dockerfile."""
-    kept = [line for line in log.splitlines() if line.strip() and not re.match(r"^(\s*\d+ \|| *>>>|-{4,})", line)]
+    """The lines that say what failed, without buildx's echo of the Dockerfile.
+
+    At the end of a failed build buildx repeats the failing step's own output between two rules; that is what counts.
+    """
+    all_lines = log.splitlines()
+    begins = [number for number, line in enumerate(all_lines) if re.match(r"^ > \[", line)]
+    if begins:
+        step = itertools.takewhile(lambda line: not re.match(r"^-{4,}$", line), all_lines[begins[-1] + 1 :])
+        own = [line for line in step if line.strip()]
+        if own:
+            return "\n".join(own[-lines:])
+    kept = [line for line in all_lines if line.strip() and not re.match(r"^(\s*\d+ \||\s*>>>|-{4,})", line)]
     return "\n".join(kept[-lines:])

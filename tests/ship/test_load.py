@@ -1,0 +1,152 @@
+"""Putting an archive together on a host, and never believing what a load says of itself.
+
+The shell runs for real; the engine's CLI is a stand-in here, because a sound engine does not lie on demand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sistership.errors import ShipError
+from sistership.host.inventory import Peer
+from sistership.host.local import Local
+from sistership.image.archive import pieces, write
+from sistership.image.documents import image_of
+from sistership.image.identity import Image
+from sistership.image.layout import Store
+from sistership.image.pack import layer_of, pack
+from sistership.image.release import Release
+from sistership.matrix.model import Host
+from sistership.report.events import Silent
+from sistership.ship.load import assemble, load
+from sistership.ship.plan import Encoding
+from sistership.ship.ship import ship_host
+from sistership.ship.stage import content
+
+NAME = "sistership.local/x:0123456789ab"
+
+
+def image(store: Store) -> Image:
+    """A small image of two layers, every blob in the store."""
+    layers = []
+    for number in (1, 2):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w") as tar:
+            member = tarfile.TarInfo(f"app/{number}")
+            member.size = 70_000
+            tar.addfile(member, io.BytesIO(bytes([number]) * 70_000))
+        data = out.getvalue()
+        diff_id = "sha256:" + hashlib.sha256(data).hexdigest()
+        packed = pack(store, diff_id, len(data), lambda data=data: iter([data]))
+        layers.append(layer_of(packed, base=number == 1, created_by=f"layer {number}"))
+    diff_ids = [layer.diff_id for layer in layers]
+    config = {"architecture": "amd64", "os": "linux", "created": "2026-01-01T00:00:00Z", "config": {}}
+    config["rootfs"] = {"type": "layers", "diff_ids": diff_ids}
+    made, *documents = image_of(json.dumps(config).encode(), layers)
+    for document in (json.dumps(config).encode(), *documents):
+        store.add(document)
+    return made
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty store."""
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This machine's staging folder, in a place of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "cache" / "sistership" / "stage"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def peer(tmp_path: Path) -> Iterator[Peer]:
+    """This machine, whose engine is the script `docker` below tmp_path."""
+    transport = Local("here")
+    yield Peer(Host("here", local=True, docker_host="unix:///nowhere"), transport, str(tmp_path / "docker"))
+    transport.close()
+
+
+def engine(tmp_path: Path, script: str) -> None:
+    """Make the stand-in engine."""
+    path = tmp_path / "docker"
+    path.write_text("#!/bin/sh\n" + script)
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "plain"),
+    [(Encoding.ZSTD, False), (Encoding.ZSTD, True), (Encoding.GZIP, True), (Encoding.PLAIN, True)],
+)
+def test_host_reads_the_very_archive(
+    tmp_path: Path, store: Store, stage: Path, peer: Peer, encoding: Encoding, plain: bool
+) -> None:
+    """What the shell puts together from staged files is the archive, byte for byte, in every encoding."""
+    engine(tmp_path, f'cat > "{tmp_path}/got"; echo "Loaded image: {NAME}"\n')
+    made = image(store)
+    release = Release("x", "0" * 64, "x:1", made)
+    parts = pieces(made, store, name=NAME, plain=plain)
+    from sistership.ship.plan import staged_name  # noqa: PLC0415 - beside its only use
+
+    for layer in made.layers:
+        (stage / staged_name(layer, encoding)).write_bytes(b"".join(content(store, layer, encoding)))
+    load(peer, assemble(parts, release, encoding))
+    expected = io.BytesIO()
+    write(parts, store, expected)
+    assert (tmp_path / "got").read_bytes() == expected.getvalue()
+    assert not list(stage.glob("*.meta*"))
+
+
+def test_lost_file_cuts_the_archive_before_its_metadata(tmp_path: Path, store: Store, stage: Path, peer: Peer) -> None:
+    """A staged layer that vanished ends the stream early: no manifest, so no engine makes an image of it."""
+    engine(tmp_path, f'cat > "{tmp_path}/got"; echo "unexpected EOF" >&2; exit 1\n')
+    made = image(store)
+    parts = pieces(made, store, name=NAME, plain=False)
+    first = made.layers[0]
+    (stage / f"{first.digest[7:]}.zst").write_bytes(b"".join(content(store, first, Encoding.ZSTD)))
+    with pytest.raises(ShipError, match="refused the image"):
+        load(peer, assemble(parts, Release("x", "0" * 64, "x:1", made), Encoding.ZSTD))
+    assert b"manifest.json" not in (tmp_path / "got").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "echo 'Loaded image(s): '",
+        'echo \'{"errorDetail":{"message":"archive/tar: invalid tar header"}}\'',
+        "true",
+        "echo 'Loaded image: sistership.local/x:0123456789ab'",
+    ],
+)
+def test_load_that_only_says_so_is_a_failure(tmp_path: Path, store: Store, stage: Path, peer: Peer, words: str) -> None:
+    """Exit 0, "Loaded image", an error inside the stream or nothing at all: without the image it failed (C28, C30)."""
+    version = json.dumps({"Version": "26.1.5", "Os": "linux", "Arch": "amd64"})
+    engine(
+        tmp_path,
+        f"""
+case "$1 $2" in
+"version "*) echo '{version}' ;;
+"info "*) case "$3" in *Root*) echo / ;; *) echo '{{"ID":"A","DriverStatus":[]}}' ;; esac ;;
+"load "*) cat >/dev/null; {words} ;;
+"image ls") ;;
+"tag "*) touch "{tmp_path}/tagged" ;;
+*) exit 1 ;;
+esac
+""",
+    )
+    shipped = ship_host(peer, [Release("x", "0" * 64, "x:1", image(store))], store, Silent())
+    assert shipped.code == 22
+    assert shipped.error is not None
+    assert "the tag was not moved" in shipped.error.what
+    assert not (tmp_path / "tagged").exists()
