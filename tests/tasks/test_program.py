@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
-import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
+
+from sistership.tasks.program import program
 
 MATRIX = """\
 version: 1
@@ -36,18 +40,21 @@ def project(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *words: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of `sistership WORDS`."""
-    environ = {**os.environ, "SISTERSHIP_STORE": str(folder / "store"), "SISTERSHIP_CACHE": str(folder / "cache")}
-    done = subprocess.run(
-        [sys.executable, "-m", "sistership", *words],
-        cwd=folder,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr
-    return done.returncode, done.stdout, done.stderr
+    """Exit code, standard output and standard error of `sistership WORDS`, in this process: that spares its imports."""
+    own = {f"SISTERSHIP_{name}": str(folder / name.lower()) for name in ("STORE", "CACHE", "LOGS")}
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with (
+        contextlib.chdir(folder),
+        mock.patch.dict(os.environ, own),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            program().run(["sistership", *words])
+        except SystemExit as end:
+            code = int(end.code or 0)
+    assert "Traceback" not in err.getvalue()
+    return code, out.getvalue(), err.getvalue()
 
 
 @pytest.mark.parametrize(
