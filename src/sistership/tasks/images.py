@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +103,7 @@ def plan(
     """Show what `ship` would do: per host what it has, what would be sent, what would move. Changes nothing."""
     del c
     from sistership.recipe.files import write_atomic  # noqa: PLC0415 - keeps --list and --help quick
+    from sistership.ship.planfile import pending  # noqa: PLC0415
     from sistership.tasks.session import Session  # noqa: PLC0415
 
     session = Session.open(matrix)
@@ -111,7 +113,16 @@ def plan(
     if out is not None and document["exit"] == 0:
         write_atomic(Path(out), (json_text(document) + "\n").encode())
         session.reporter.tell(Note(f"sistership ship --plan {out} does exactly this, or refuses"))
+    elif not json and pending(document):
+        say(f"next: {next_command(variant, hosts, matrix)}")
     finish(plan_code(document, detailed=detailed_exitcode))
+
+
+def next_command(variant: str | None, hosts: str | None, matrix: str | None) -> str:
+    """The ship that does what a plan with these flags showed."""
+    flags = {"--variant": variant, "--hosts": hosts, "--matrix": matrix}
+    given = [word for flag, value in flags.items() if value is not None for word in (flag, value)]
+    return shlex.join(["sistership", "ship", *given])
 
 
 @verb(json="lines")

@@ -114,11 +114,11 @@ def project(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     )
     environ = {**os.environ, "SISTERSHIP_STORE": str(folder / "store"), "SISTERSHIP_LOGS": str(folder / "logs")}
     made = Project(folder, fleet, environ)
-    for host in ("classic20", "containerd26"):
+    for host in ("classic20", "classic26", "containerd26"):
         made.forget(host)
     made.run("build", "--variant", "sample")
     yield made
-    for host in ("classic20", "containerd26"):
+    for host in ("classic20", "classic26", "containerd26"):
         made.forget(host)
 
 

@@ -11,12 +11,16 @@ import pytest
 if TYPE_CHECKING:
     from tests.fleet.job.conftest import Project
 
-HOSTS = ("classic20", "containerd26")
+HOSTS = ("classic20", "classic26", "containerd26")
 
 
 @pytest.fixture
 def changed(shipped: Project) -> Iterator[Project]:
     """The shipped project after a commit that touches the server alone, rebuilt but not shipped."""
+    matrix = shipped.folder / "buildmatrix.yaml"
+    text = matrix.read_text()
+    matrix.write_text(text.replace("classic20: {}", "classic20: {}, classic26: {}"))
+    shipped.run("ship", "--hosts", "classic26")
     source = shipped.folder / "changed"
     if not source.exists():
         subprocess.run(["git", "clone", "-q", str(shipped.fleet.files.sample), str(source)], check=True)
@@ -33,6 +37,7 @@ def changed(shipped: Project) -> Iterator[Project]:
     yield shipped
     shipped.run("lock", "--upgrade")
     shipped.run("build")
+    matrix.write_text(text)
 
 
 def sizes(project: Project) -> tuple[int, dict[str, int]]:
