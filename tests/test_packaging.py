@@ -37,7 +37,8 @@ REGISTRY_HOSTS = [
         ("registry", "npm" + "js", "org"),
     ]
 ]
-MACHINE_PATHS = [f"/work/{name}" for name in ("main", "shared")]
+#: Wherever this checkout lies, nothing in it may say so.
+MACHINE_PATHS = [f"{ROOT}/"]
 PUBLISHED = [
     ".ci",
     "dockerfiles",
