@@ -37,6 +37,8 @@ class Span:
     def read(self, offset: int, size: int) -> bytes:
         """At most ``size`` bytes from ``offset`` on, fewer only at the end of the span."""
         size = max(0, min(size, self.size - offset))
+        if size == 0:
+            return b""  # a damaged file may ask for an offset that the system cannot even express
         data = os.pread(self.file.fileno(), size, self.offset + offset)
         while len(data) < size:
             more = os.pread(self.file.fileno(), size - len(data), self.offset + offset + len(data))
