@@ -35,14 +35,20 @@ def reproduce(
     chosen = session.variants(variant)
     if len(chosen) != 1:
         raise UsageError("reproduce builds one variant at a time", hint="sistership reproduce --variant NAME")
-    host = session.hosts(builder)[0] if builder is not None else None
+    hosts = session.hosts(builder) if builder is not None else ()
+    if len(hosts) > 1:
+        raise UsageError(f"--builder {builder} names {len(hosts)} hosts", hint="name the one that builds again")
     releases = {release.image.platform: release for release in session.releases(chosen[0].name)}
     for recipe in session.recipes(chosen, with_source=True):
-        place = host or rooms.builder_host(session.matrix, recipe.variant, recipe.platform)
+        if recipe.platform not in releases:
+            continue  # not built yet: the session has said so, and there is nothing to compare with
+        place = hosts[0] if hosts else rooms.builder_host(session.matrix, recipe.variant, recipe.platform)
         found = again(place, recipe, releases[recipe.platform], session.store(), run.reporter)
         show(found, as_json=json)
         error = refusal(found, recipe.variant.name)
-        if error is not None:
+        if error is not None and json:
+            finish(error.code)  # the document says it all, and standard output holds one document only
+        elif error is not None:
             raise error
 
 
