@@ -10,19 +10,31 @@ import threading
 import pytest
 
 from sistership.errors import HostUnfitError
-from sistership.fleet import bases
+from sistership.fleet import bases, wheels
 from sistership.fleet.paths import State
-from sistership.fleet.spec import BASES
+from sistership.fleet.spec import BASES, CUDA_BASES
 
 SPEC = BASES[0]
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    """A fleet state whose bases unpack to a few bytes instead of Debian packages."""
-    monkeypatch.setattr(
-        bases, "debootstrap", lambda root, sink, state, stop: sink.write(b"tar of " + root.suite.encode())
-    )
+def unpacked(monkeypatch):
+    """Root filesystems that were unpacked: bases get a few bytes instead of Debian packages and of CUDA's."""
+    names: list[str] = []
+
+    def debian(root, sink, _state, _stop):
+        names.append(root.name)
+        sink.write(b"tar of " + root.suite.encode())
+
+    monkeypatch.setattr(bases, "debootstrap", debian)
+    monkeypatch.setattr(bases, "architecture", lambda: "amd64")
+    monkeypatch.setattr(wheels, "layer", lambda part, sink, *_more: sink.write(b"tar of " + part.encode()))
+    return names
+
+
+@pytest.fixture
+def home(tmp_path, unpacked):
+    """A fleet state whose bases are small."""
     return State(tmp_path)
 
 
@@ -99,3 +111,58 @@ def test_pinned(home):
     """`pinned` gives what a Dockerfile needs: reference with digest, only of bases that are there."""
     digest, _ = _make(home)
     assert bases.pinned(home) == {SPEC.reference: f"127.0.0.1:5000/practice/build:bookworm@{digest}"}
+
+
+def _parts(home, digest):
+    """Config and layer digests of a base."""
+    registry = bases.Registry(home.registry)
+    manifest = json.loads(registry.blob_path(digest).read_bytes())
+    config = json.loads(registry.blob_path(manifest["config"]["digest"]).read_bytes())
+    return config, [layer["digest"] for layer in manifest["layers"]]
+
+
+def test_cuda_stands_on_debian(home, unpacked):
+    """A base with CUDA has the Debian base's own layer below its own; Debian is not unpacked again for it."""
+    bases.make_cuda(home, threading.Event(), lambda _line: None)
+    for plain, cuda in zip(BASES, CUDA_BASES, strict=True):
+        (below, lower), (config, layers) = (_parts(home, bases.present(spec, home)) for spec in (plain, cuda))
+        assert layers[:1] == lower
+        assert config["rootfs"]["diff_ids"][:1] == below["rootfs"]["diff_ids"]
+        assert len(layers) == len(config["rootfs"]["diff_ids"]) == len(config["history"]) == 2
+        assert any(line.startswith("PATH=/usr/local/cuda/bin:") for line in config["config"]["Env"])
+        assert "LD_LIBRARY_PATH=/usr/local/cuda/lib64" in config["config"]["Env"]
+    assert unpacked == [base.root.name for base in BASES]
+
+
+def test_other_pins_other_base(home, monkeypatch):
+    """When a pin moves, only the bases with CUDA are made anew."""
+    bases.make_cuda(home, threading.Event(), lambda _line: None)
+    moved = (*wheels.pins()[:-1], wheels.Pin("nvidia-nvvm", "13.9.9", "0" * 64))
+    monkeypatch.setattr(wheels, "pins", lambda: moved)
+    assert [bases.present(spec, home) for spec in CUDA_BASES] == [None, None]
+    assert all(bases.present(spec, home) for spec in BASES)
+
+
+def test_without_cuda_the_fleet_is_of_use(home, monkeypatch):
+    """A package that cannot be had is told with what it costs; the other bases are there, and nothing is raised."""
+
+    def offline(*_args):
+        raise HostUnfitError("nvidia-nvvm 13.2.86 could not be downloaded", hint="check the connection")
+
+    monkeypatch.setattr(wheels, "layer", offline)
+    said: list[str] = []
+    for spec in BASES:
+        bases.make(spec, home, threading.Event(), said.append)
+    bases.make_cuda(home, threading.Event(), said.append)
+    assert said[-1].startswith("sample-cuda cannot be built: nvidia-nvvm 13.2.86 could not be downloaded")
+    assert "next: check the connection" in said[-1]
+    assert set(bases.pinned(home)) == {spec.reference for spec in BASES}
+
+
+def test_cuda_is_for_amd64(home, monkeypatch):
+    """On another machine the bases with CUDA are left out, and that is said."""
+    monkeypatch.setattr(bases, "architecture", lambda: "arm64")
+    said: list[str] = []
+    bases.make_cuda(home, threading.Event(), said.append)
+    assert [line for line in said if "sample-cuda cannot be built" in line and "arm64" in line] == said
+    assert bases.pinned(home) == {}

@@ -267,8 +267,8 @@ hosts: {a: {gpu: [89]}}
 def test_this_projects_matrix():
     """The real rows are what the project promises to build, and the file has no problem."""
     read = load(PROJECT / "buildmatrix.yaml")
-    assert list(read.variants) == ["upstream", "turboquant", "upstream-cpu", "sample"]
-    upstream, turboquant, on_cpu, sample = read.variants.values()
+    assert list(read.variants) == ["upstream", "turboquant", "upstream-cpu", "sample", "sample-cuda"]
+    upstream, turboquant, on_cpu, sample, sample_cuda = read.variants.values()
     for variant, commit, image in (
         (upstream, "84e908c625fb60992b4cdef8180fb12fa9b4c4bf", "llamacpp-rpc:84e908c6"),
         (turboquant, "30d6881eb97be0844b77ff7bc93175e15972d689", "llamacpp-turboquant:tqp-v0.3.0"),
@@ -289,6 +289,8 @@ def test_this_projects_matrix():
     assert (on_cpu.backend, on_cpu.cuda, on_cpu.commit) == ("cpu", None, upstream.commit)
     assert (on_cpu.image, on_cpu.base.runtime) == ("llamacpp-rpc-cpu", "debian:bookworm-slim")
     assert (sample.backend, sample.commit, sample.builders) == ("cpu", "main", {"linux/amd64": "builder"})
+    assert (sample_cuda.cuda.toolkit, sample_cuda.cuda.archs) == ("13.2", ("89", "120"))
+    assert (sample_cuda.commit, sample_cuda.patches) == (sample.commit, sample.patches)
     assert read.forks["sample"].git == str(PROJECT / ".sistership/fleet/sample.git")
     assert read.groups["peers"] == ("classic20", "classic26", "containerd26")
     assert read.hosts["builder"].ssh_config == PROJECT / ".sistership/fleet/ssh_config"

@@ -13,6 +13,7 @@ from sistership.fleet import __file__ as fleet
 from sistership.resources import bundled
 
 SAMPLE = Path(fleet).with_name("sample")
+CUDA = SAMPLE / "ggml" / "src" / "ggml-cuda"
 PATCHES = bundled("patches") / "sample"
 CMAKE = {path: path.read_text() for path in sorted(SAMPLE.rglob("CMakeLists.txt"))}
 
@@ -74,18 +75,42 @@ def test_native_default_has_the_trap_of_llama_cpp():
     assert "if (GGML_NATIVE OR NOT GGML_NATIVE_DEFAULT)" in text
 
 
-def test_cuda_is_refused():
-    """No CUDA backend is pretended."""
-    text = CMAKE[SAMPLE / "ggml" / "CMakeLists.txt"]
-    assert re.search(r"if \(GGML_CUDA\)\s+message\(FATAL_ERROR", text)
+def test_plain_blackwell_becomes_exact():
+    """A plain 120 or 121 becomes its exact form, as llama.cpp does it; every other spelling stays."""
+    text = CMAKE[CUDA / "CMakeLists.txt"]
+    (pattern, into) = re.findall(r'string\(REGEX REPLACE "([^"]*)" "([^"]*)" exact', text)[0]
+    made = [re.sub(pattern, into.replace("\\\\", "\\"), arch) for arch in ("89", "120", "121-real", "120f", "120a")]
+    assert made == ["89", "120a", "121a-real", "120f", "120a"]
+
+
+def test_cuda_without_the_driver():
+    """Only without GGML_CUDA_NO_VMM does the CUDA library need the driver's; its runtime is the shared one."""
+    text = CMAKE[CUDA / "CMakeLists.txt"]
+    assert re.search(r"PRIVATE CUDA::cudart\)", text)
+    assert re.search(r"else\(\)\s+target_link_libraries\(ggml-cuda PRIVATE CUDA::cuda_driver\)\s+endif", text)
+    assert text.count("cuda_driver") == 1
+    assert re.search(r"ifndef GGML_CUDA_NO_VMM\s+#\s+include <cuda.h>", (CUDA / "ggml-cuda.cu").read_text())
+
+
+def test_cuda_has_every_kind_of_file():
+    """nvcc treats them differently: templates, nothing but an anonymous namespace, a variable on the card, plain."""
+    text = {path.stem: path.read_text() for path in CUDA.glob("*.cu")}
+    assert set(text) == set(re.findall(r"^ {4}([a-z-]+)\.cu$", CMAKE[CUDA / "CMakeLists.txt"], re.MULTILINE))
+    assert len(re.findall(r"^template void .*<(float|half|int8_t)>", text["mul-mat-vec"], re.MULTILINE)) == 3
+    inside = text["softmax"].partition("namespace {")[2].rpartition("}  // namespace")
+    assert "__global__" in inside[0]
+    assert not inside[2].strip()
+    assert not re.search(r"^\w", text["softmax"].partition("namespace {")[0], re.MULTILINE)
+    assert re.search(r"^static __device__ unsigned long long \w+;", text["launches"], re.MULTILINE)
+    assert re.search(r"^__global__ void \w+\(", text["scale"], re.MULTILINE)
 
 
 def test_targets_are_those_of_llama_cpp():
     """Libraries and binaries have llama.cpp's names; a worker exists only with RPC."""
     text = "\n".join(CMAKE.values())
-    libraries = set(re.findall(r"^\s*(?:ggml_add_library|add_library)\(([a-z-]+) ", text, re.MULTILINE))
+    libraries = set(re.findall(r"^\s*(?:ggml_add_library|add_library)\(([a-z-]+)\s", text, re.MULTILINE))
     tools = set(re.findall(r"^\s*llama_add_tool\(([a-z-]+) ", text, re.MULTILINE))
-    assert libraries >= {"ggml-base", "ggml-cpu", "ggml-rpc", "ggml", "llama"}
+    assert libraries >= {"ggml-base", "ggml-cpu", "ggml-cuda", "ggml-rpc", "ggml", "llama"}
     assert tools == {"llama-cli", "llama-bench", "llama-server", "rpc-server"}
     assert re.search(r"if \(GGML_RPC\)\s+llama_add_tool\(rpc-server ", text)
 

@@ -4,6 +4,8 @@ An image that `docker import` made has no digest, and BuildKit then looks for it
 So a registry offers the bases. Its storage is written here, in the layout that the filesystem driver of distribution
 documents (`registry/storage/paths.go`): no engine takes part, equal packages give equal digests,
 and the digests outlive the hosts.
+
+A base with CUDA has two layers: that of the Debian base with the same packages, byte for byte, and CUDA's.
 """
 
 from __future__ import annotations
@@ -18,14 +20,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from sistership.errors import HostUnfitError
+from sistership.fleet import wheels
 from sistership.fleet.paths import State, write_atomic
 from sistership.fleet.roots import debootstrap
-from sistership.fleet.spec import BASES, EPOCH, BaseSpec
+from sistership.fleet.spec import BASES, CUDA_BASES, EPOCH, BaseSpec, digest_of
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Callable, Sequence
 
-    from sistership.fleet.process import Reporter
+    from sistership.fleet.process import Reporter, Sink
 
 _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 _CONFIG = "application/vnd.docker.container.image.v1+json"
@@ -38,6 +43,14 @@ class Blob:
 
     digest: str
     size: int
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A gzip layer and the digest of its uncompressed tar (diffID)."""
+
+    blob: Blob
+    diff_id: str
 
 
 class _Hashing:
@@ -101,6 +114,15 @@ class Registry:
         self._link(tags / "index" / manifest.digest.replace(":", "/"), manifest.digest)
         self._link(tags / "current", manifest.digest)
 
+    def layers(self, digest: str) -> tuple[Layer, ...]:
+        """The layers of a manifest that is there whole."""
+        manifest = json.loads(self.blob_path(digest).read_bytes())
+        image = json.loads(self.blob_path(manifest["config"]["digest"]).read_bytes())
+        return tuple(
+            Layer(Blob(layer["digest"], layer["size"]), diff_id)
+            for layer, diff_id in zip(manifest["layers"], image["rootfs"]["diff_ids"], strict=True)
+        )
+
     def current(self, repository: str, tag: str) -> str | None:
         """Manifest digest of `repository:tag` if it and all its blobs are there, else None."""
         link = self._v2 / "repositories" / repository / "_manifests" / "tags" / tag / "current" / "link"
@@ -118,30 +140,34 @@ class Registry:
         return digest if whole else None
 
 
-def config(spec: BaseSpec, diff_id: str, architecture: str) -> dict[str, object]:
+def key(spec: BaseSpec) -> str:
+    """Twelve hex digits that change with all that decides the base's bytes."""
+    if spec.cuda is None:
+        return spec.root.key
+    return digest_of({"root": spec.root.key, "cuda": wheels.key(spec.cuda), "env": spec.env})[:12]
+
+
+def config(spec: BaseSpec, diff_ids: Sequence[str], architecture: str) -> dict[str, object]:
     """Image config of a base; nothing in it depends on when or where it was made."""
     created = datetime.fromtimestamp(EPOCH, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    step = {"created": created, "created_by": f"sistership practice base {spec.repository}:{spec.tag}"}
     return {
         "architecture": architecture,
-        "config": {
-            "Cmd": ["/bin/sh"],
-            "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
-            "Labels": {"dev.sistership.base": spec.root.key},
-        },
+        "config": {"Cmd": ["/bin/sh"], "Env": list(spec.env), "Labels": {"dev.sistership.base": key(spec)}},
         "created": created,
-        "history": [{"created": created, "created_by": f"sistership practice base {spec.repository}:{spec.tag}"}],
+        "history": [step for _ in diff_ids],
         "os": "linux",
-        "rootfs": {"diff_ids": [diff_id], "type": "layers"},
+        "rootfs": {"diff_ids": list(diff_ids), "type": "layers"},
     }
 
 
-def manifest(config_blob: Blob, layer: Blob) -> dict[str, object]:
-    """Manifest (schema 2) of a base with one gzip layer."""
+def manifest(config_blob: Blob, layers: Sequence[Blob]) -> dict[str, object]:
+    """Manifest (schema 2) of a base with gzip layers."""
     return {
         "schemaVersion": 2,
         "mediaType": _MANIFEST,
         "config": {"mediaType": _CONFIG, "size": config_blob.size, "digest": config_blob.digest},
-        "layers": [{"mediaType": _LAYER, "size": layer.size, "digest": layer.digest}],
+        "layers": [{"mediaType": _LAYER, "size": layer.size, "digest": layer.digest} for layer in layers],
     }
 
 
@@ -154,8 +180,8 @@ def architecture() -> str:
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
 
 
-def _layer(spec: BaseSpec, registry: Registry, state: State, stop: threading.Event) -> tuple[Blob, str]:
-    """Make the base's layer; returns the gzip blob and the diffID."""
+def _packed(registry: Registry, write: Callable[[Sink], None]) -> Layer:
+    """Store what `write` puts into the sink it gets as a gzip layer."""
     registry.root.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=".layer.", dir=registry.root)
     try:
@@ -164,12 +190,21 @@ def _layer(spec: BaseSpec, registry: Registry, state: State, stop: threading.Eve
             # No name and no time in the gzip header; level 4: it only travels over the loopback.
             with gzip.GzipFile(filename="", mode="wb", compresslevel=4, fileobj=packed, mtime=0) as packer:
                 plain = _Hashing(packer)
-                debootstrap(spec.root, plain, state, stop)
+                write(plain)
             out.flush()
             os.fsync(out.fileno())
-        return registry.adopt(Path(name), packed.digest), plain.digest
+        return Layer(registry.adopt(Path(name), packed.digest), plain.digest)
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+def _debian(spec: BaseSpec, registry: Registry, state: State, stop: threading.Event, report: Reporter) -> Layer:
+    """The first layer; a base with CUDA takes it from the base without."""
+    if spec.cuda is not None:
+        plain = next(base for base in BASES if base.root == spec.root)
+        return registry.layers(make(plain, state, stop, report))[0]
+    report(f"{spec.repository}:{spec.tag}: unpacking Debian packages (about a minute, once)")
+    return _packed(registry, lambda sink: debootstrap(spec.root, sink, state, stop))
 
 
 def _spec_file(spec: BaseSpec, state: State) -> Path:
@@ -179,26 +214,47 @@ def _spec_file(spec: BaseSpec, state: State) -> Path:
 def present(spec: BaseSpec, state: State) -> str | None:
     """Manifest digest of the base in the registry's storage, None when it is missing, damaged or of an older recipe."""
     made_from = _spec_file(spec, state)
-    if not made_from.is_file() or made_from.read_text() != spec.root.key:
+    if not made_from.is_file() or made_from.read_text() != key(spec):
         return None
     return Registry(state.registry).current(spec.repository, spec.tag)
 
 
 def make(spec: BaseSpec, state: State, stop: threading.Event, report: Reporter) -> str:
-    """Have the base in the registry's storage; returns its manifest digest."""
+    """Have the base in the registry's storage; returns its manifest digest.
+
+    Raises:
+        HostUnfitError: this machine lacks a program, a connection or disk.
+        Stopped: `stop` was set.
+    """
     if digest := present(spec, state):
         return digest
-    report(f"{spec.repository}:{spec.tag}: unpacking Debian packages (about a minute, once)")
     registry = Registry(state.registry)
-    layer, diff_id = _layer(spec, registry, state, stop)
-    config_blob = registry.put(_json(config(spec, diff_id, architecture())))
-    manifest_blob = registry.put(_json(manifest(config_blob, layer)))
-    registry.tag(spec.repository, spec.tag, manifest_blob, (config_blob, layer))
-    write_atomic(_spec_file(spec, state), spec.root.key.encode())
+    layers = [_debian(spec, registry, state, stop, report)]
+    if (part := spec.cuda) is not None:
+        report(f"{spec.repository}:{spec.tag}: adding CUDA")
+        layers.append(_packed(registry, lambda sink: wheels.layer(part, sink, state, stop, report)))
+    blobs = tuple(layer.blob for layer in layers)
+    config_blob = registry.put(_json(config(spec, [layer.diff_id for layer in layers], architecture())))
+    manifest_blob = registry.put(_json(manifest(config_blob, blobs)))
+    registry.tag(spec.repository, spec.tag, manifest_blob, (config_blob, *blobs))
+    write_atomic(_spec_file(spec, state), key(spec).encode())
     return manifest_blob.digest
+
+
+def make_cuda(state: State, stop: threading.Event, report: Reporter) -> None:
+    """Have the bases with CUDA. Where they cannot be made, `report` says so: the fleet is of use without them."""
+    lost = "sample-cuda cannot be built"
+    if architecture() != "amd64":
+        report(f"{lost}: NVIDIA's compiler is pinned for amd64 alone, and this machine is {architecture()}")
+        return
+    try:
+        for spec in CUDA_BASES:
+            make(spec, state, stop, report)
+    except HostUnfitError as error:
+        report(f"{lost}: {error}")
 
 
 def pinned(state: State) -> dict[str, str]:
     """Reference → reference with digest, of every base that is there."""
-    found = {spec.reference: present(spec, state) for spec in BASES}
+    found = {spec.reference: present(spec, state) for spec in (*BASES, *CUDA_BASES)}
     return {reference: f"{reference}@{digest}" for reference, digest in found.items() if digest}

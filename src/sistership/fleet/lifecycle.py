@@ -104,6 +104,8 @@ def _materials(client: docker.DockerClient, wanted: tuple[HostSpec, ...], home: 
         home.registry.mkdir(parents=True, exist_ok=True)
         jobs += [partial(bases.make, base, home, stop, report) for base in BASES]
     together(jobs, at_once=2, stop=stop)
+    if any(spec.registry for spec in wanted):
+        bases.make_cuda(home, stop, report)
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,7 @@ def _purge(client: docker.DockerClient, home: State, report: Reporter) -> None:
             if tag.startswith(f"{REPOSITORY}/"):
                 client.images.remove(tag)
                 report(f"{tag}: removed")
-    for folder in (home.roots, home.registry, home.keys, home.logs):
+    for folder in (home.roots, home.registry, home.wheels, home.keys, home.logs):
         shutil.rmtree(folder, ignore_errors=True)
     report(f"{home.root}: emptied")
 

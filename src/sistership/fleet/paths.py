@@ -37,13 +37,18 @@ class State:
         return self.root / "registry"
 
     @property
+    def wheels(self) -> Path:
+        """Python packages that hold CUDA's compiler, ``NAME-VERSION.whl``."""
+        return self.root / "wheels"
+
+    @property
     def keys(self) -> Path:
         """The user key and one host key per host."""
         return self.root / "keys"
 
     @property
     def logs(self) -> Path:
-        """What mmdebstrap said."""
+        """What mmdebstrap and pip said."""
         return self.root / "logs"
 
     @property

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal
 
 #: Everything the fleet makes carries this label, and nothing without it is ever touched.
 LABEL: Final = "dev.sistership.fleet"
@@ -25,6 +25,7 @@ REGISTRY: Final = f"127.0.0.1:{REGISTRY_PORT}"
 #: Unix time of every file made while a root filesystem is unpacked (2025-01-01): equal packages give equal bytes.
 EPOCH: Final = 1_735_689_600
 
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CAPABILITIES = (
     "AUDIT_CONTROL AUDIT_READ AUDIT_WRITE BLOCK_SUSPEND CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID IPC_LOCK "
     "IPC_OWNER KILL LEASE LINUX_IMMUTABLE MAC_ADMIN MAC_OVERRIDE MKNOD NET_ADMIN NET_BIND_SERVICE NET_BROADCAST "
@@ -88,13 +89,24 @@ class HostSpec:
         return digest_of({"v": 1, "host": asdict(self), "extra": dict(extra), "capabilities": CAPABILITIES})
 
 
+#: What a base has of CUDA on top of Debian: "toolkit" compiles, "runtime" only runs what was compiled.
+Cuda = Literal["toolkit", "runtime"]
+
+
 @dataclass(frozen=True)
 class BaseSpec:
-    """A base image that the practice registry offers."""
+    """A base image that the practice registry offers.
+
+    Attributes:
+        cuda: its second layer; None means that the base is Debian alone.
+        env: the config's environment, ``NAME=value`` each.
+    """
 
     repository: str
     tag: str
     root: Root
+    cuda: Cuda | None = None
+    env: tuple[str, ...] = (f"PATH={_PATH}",)
 
     @property
     def reference(self) -> str:
@@ -151,11 +163,23 @@ HOSTS: Final[Mapping[str, HostSpec]] = MappingProxyType(
     }
 )
 
+_BUILD: Final = Root("bookworm", ("build-essential", "ca-certificates", "ccache", "cmake", "git", "ninja-build"))
+_RUNTIME: Final = Root("bookworm", ("ca-certificates", "libgomp1", "libstdc++6"))
+
 BASES: Final = (
-    BaseSpec(
-        "practice/build",
-        "bookworm",
-        Root("bookworm", ("build-essential", "ca-certificates", "ccache", "cmake", "git", "ninja-build")),
-    ),
-    BaseSpec("practice/runtime", "bookworm", Root("bookworm", ("ca-certificates", "libgomp1", "libstdc++6"))),
+    BaseSpec("practice/build", "bookworm", _BUILD),
+    BaseSpec("practice/runtime", "bookworm", _RUNTIME),
+)
+
+#: As NVIDIA's images have it, so that what is learnt here holds there.
+_CUDA_ENV: Final = (
+    f"PATH=/usr/local/cuda/bin:{_PATH}",
+    "LD_LIBRARY_PATH=/usr/local/cuda/lib64",
+    "NVIDIA_VISIBLE_DEVICES=all",
+    "NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+)
+#: Each stands on the base above that has the same root filesystem.
+CUDA_BASES: Final = (
+    BaseSpec("practice/cuda-build", "bookworm", _BUILD, "toolkit", _CUDA_ENV),
+    BaseSpec("practice/cuda-runtime", "bookworm", _RUNTIME, "runtime", _CUDA_ENV),
 )

@@ -2,6 +2,7 @@
 
 #include "ggml-backend.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -9,7 +10,10 @@
 
 namespace {
 
+enum section { COMMON, SERVER, BENCH };
+
 struct option {
+    section      where;
     const char * brief;
     const char * name;
     const char * value;
@@ -17,27 +21,50 @@ struct option {
 };
 
 constexpr option OPTIONS[] = {
-    {"-h", "--help", nullptr, "print usage and exit"},
-    {"", "--version", nullptr, "show version and build info"},
-    {"", "--list-devices", nullptr, "print list of available devices and exit"},
-    {"", "--rpc", "SERVERS", "comma separated list of RPC servers (HOST:PORT)"},
-    {"-m", "--model", "FNAME", "model path"},
-    {"-p", "--prompt", "PROMPT", "prompt to start generation with"},
-    {"-n", "--predict", "N", "number of tokens to predict"},
-    {"-c", "--ctx-size", "N", "size of the prompt context"},
-    {"-ngl", "--gpu-layers", "N", "number of layers to store in VRAM"},
-    {"-ts", "--tensor-split", "N0,N1", "fraction of the model to offload to each device"},
-    {"-dev", "--device", "DEV1,DEV2", "devices to use for offloading"},
-    {"-fa", "--flash-attn", "on|off", "set Flash Attention use"},
-    {"", "--host", "HOST", "ip address to listen on"},
-    {"", "--port", "PORT", "port to listen on"},
+    {COMMON, "-h", "--help", nullptr, "print usage and exit"},
+    {COMMON, "", "--version", nullptr, "show version and build info"},
+    {COMMON, "", "--list-devices", nullptr, "print list of available devices and exit"},
+    {COMMON, "-t", "--threads", "N", "number of CPU threads to use during generation (default: -1)"},
+    {COMMON, "", "--rpc", "SERVERS", "comma separated list of RPC servers (HOST:PORT)"},
+    {COMMON, "-m", "--model", "FNAME", "model path"},
+    {COMMON, "-p", "--prompt", "PROMPT", "prompt to start generation with"},
+    {COMMON, "-n", "--predict", "N", "number of tokens to predict"},
+    {COMMON, "-c", "--ctx-size", "N", "size of the prompt context"},
+    {COMMON, "-ngl", "--gpu-layers", "N", "number of layers to store in VRAM"},
+    {COMMON, "-ts", "--tensor-split", "N0,N1,...", "fraction of the model to offload to each device"},
+    {COMMON, "-dev", "--device", "<dev1,dev2,..>", "comma-separated list of devices to use for offloading"},
+    {COMMON, "-fa", "--flash-attn", "[on|off|auto]", "set Flash Attention use"},
+    {SERVER, "", "--host", "HOST", "ip address to listen, or bind to an UNIX socket (default: 127.0.0.1)"},
+    {SERVER, "", "--port", "PORT", "port to listen (default: 8080)"},
+    {BENCH, "-r", "--repetitions", "N", "number of times to repeat each test (default: 1)"},
 };
 
-void print_usage(const char * program) {
-    printf("usage: %s [options]\n\n", program);
+// Every program takes every option; its help names those that it is of use with.
+void print_section(const char * title, section which) {
+    constexpr int WIDTH = 40;
+    printf("----- %s params -----\n\n", title);
     for (const option & o : OPTIONS) {
-        const std::string names = std::string(o.brief) + (o.brief[0] != '\0' ? ", " : "") + o.name;
-        printf("%-30s %-12s %s\n", names.c_str(), o.value != nullptr ? o.value : "", o.help);
+        if (o.where != which) {
+            continue;
+        }
+        std::string names = o.brief[0] != '\0' ? std::string(o.brief) + "," : "";
+        names.resize(names.empty() ? 0 : std::max<size_t>(names.size() + 1, 7), ' ');
+        names += o.name;
+        if (o.value != nullptr) {
+            names += std::string(" ") + o.value;
+        }
+        printf("%-*s%s\n", WIDTH, names.c_str(), o.help);
+    }
+}
+
+void print_usage(common_program program) {
+    print_section("common", COMMON);
+    if (program == COMMON_PROGRAM_SERVER) {
+        printf("\n\n");
+        print_section("server-specific", SERVER);
+    } else if (program == COMMON_PROGRAM_BENCH) {
+        printf("\n\n");
+        print_section("bench-specific", BENCH);
     }
 }
 
@@ -67,7 +94,7 @@ const option * find_option(const std::string & text) {
     exit(1);
 }
 
-[[noreturn]] void answer(const std::string & name, const char * program) {
+[[noreturn]] void answer(const std::string & name, common_program program) {
     if (name == "--version") {
         common_print_version();
     } else if (name == "--list-devices") {
@@ -80,7 +107,7 @@ const option * find_option(const std::string & text) {
 
 }  // namespace
 
-common_params common_params_parse(int argc, char ** argv, common_params defaults) {
+common_params common_params_parse(int argc, char ** argv, common_program program, common_params defaults) {
     common_params params = std::move(defaults);
     for (int i = 1; i < argc; i++) {
         const option * o = find_option(argv[i]);
@@ -88,7 +115,7 @@ common_params common_params_parse(int argc, char ** argv, common_params defaults
             refuse("invalid argument", argv[i]);
         }
         if (o->value == nullptr) {
-            answer(o->name, argv[0]);
+            answer(o->name, program);
         }
         if (++i == argc) {
             refuse("expected value for argument", o->name);

@@ -2,12 +2,17 @@
 
 #include "ggml.h"
 
+#ifdef GGML_USE_CUDA
+#    include "ggml-cuda.h"
+#endif
+
 #ifdef GGML_USE_RPC
 #    include "ggml-rpc.h"
 #    include <memory>
 #    include <sstream>
-#    include <utility>
 #endif
+
+#include <utility>
 
 #ifdef GGML_USE_RPC
 namespace {
@@ -50,11 +55,24 @@ std::vector<ggml_backend_device> ggml_backend_devices() {
         add_devices_of(w, devices);
     }
 #endif
+#ifdef GGML_USE_CUDA
+    for (ggml_backend_device & device : ggml_backend_cuda_devices()) {
+        devices.push_back(std::move(device));
+    }
+#endif
     size_t free_bytes  = 0;
     size_t total_bytes = 0;
     ggml_memory(&free_bytes, &total_bytes);
     devices.push_back({"CPU", "this machine", free_bytes, total_bytes});
     return devices;
+}
+
+bool ggml_backend_has_cuda() {
+#ifdef GGML_USE_CUDA
+    return true;
+#else
+    return false;
+#endif
 }
 
 bool ggml_backend_has_rpc() {

@@ -1,20 +1,23 @@
 #include "ggml-rpc.h"
 #include "ggml.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <unistd.h>
 
 namespace {
 
 struct rpc_server_params {
-    std::string host   = "127.0.0.1";
-    int         port   = 50052;
-    std::string device = "CPU";
-    bool        cache  = false;
+    std::string host    = "127.0.0.1";
+    int         port    = 50052;
+    std::string device  = "CPU";
+    bool        cache   = false;
+    int         threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency() / 2));
 };
 
 // As PID 1 of a container it would not stop on SIGTERM without a handler.
@@ -26,11 +29,12 @@ void print_usage(const char * program) {
     const rpc_server_params defaults;
     fprintf(stderr, "Usage: %s [options]\n\n", program);
     fprintf(stderr, "options:\n");
-    fprintf(stderr, "  -h, --help            show this help message and exit\n");
-    fprintf(stderr, "  -d, --device DEV      device to use (default: %s)\n", defaults.device.c_str());
-    fprintf(stderr, "  -H, --host HOST       host to bind to (default: %s)\n", defaults.host.c_str());
-    fprintf(stderr, "  -p, --port PORT       port to bind to (default: %d)\n", defaults.port);
-    fprintf(stderr, "  -c, --cache           enable local file cache\n\n");
+    fprintf(stderr, "  -h, --help                       show this help message and exit\n");
+    fprintf(stderr, "  -t, --threads N                  number of threads for the CPU device (default: %d)\n", defaults.threads);
+    fprintf(stderr, "  -d, --device <dev1,dev2,...>     comma-separated list of devices\n");
+    fprintf(stderr, "  -H, --host HOST                  host to bind to (default: %s)\n", defaults.host.c_str());
+    fprintf(stderr, "  -p, --port PORT                  port to bind to (default: %d)\n", defaults.port);
+    fprintf(stderr, "  -c, --cache                      enable local file cache\n\n");
 }
 
 bool parse(int argc, char ** argv, rpc_server_params & params) {
@@ -43,6 +47,12 @@ bool parse(int argc, char ** argv, rpc_server_params & params) {
             params.port = atoi(argv[++i]);
         } else if ((arg == "-d" || arg == "--device") && more) {
             params.device = argv[++i];
+        } else if ((arg == "-t" || arg == "--threads") && more) {
+            params.threads = atoi(argv[++i]);
+            if (params.threads <= 0) {
+                fprintf(stderr, "error: invalid number of threads: %d\n", params.threads);
+                return false;
+            }
         } else if (arg == "-c" || arg == "--cache") {
             params.cache = true;
         } else {

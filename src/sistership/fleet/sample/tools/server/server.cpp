@@ -69,7 +69,7 @@ static std::string respond(const std::string & head) {
 int main(int argc, char ** argv) {
     signal(SIGINT, stop);
     signal(SIGTERM, stop);
-    const common_params params = common_params_parse(argc, argv, {{"--host", "127.0.0.1"}, {"--port", "8080"}});
+    const common_params params = common_params_parse(argc, argv, COMMON_PROGRAM_SERVER, {{"--host", "127.0.0.1"}, {"--port", "8080"}});
     const std::string & host = params.at("--host");
     const std::string & port = params.at("--port");
 

@@ -1,6 +1,7 @@
 #include "ggml-cpu.h"
 
 #include "ggml.h"
+#include "vec.h"
 
 extern "C" {
 extern const float ggml_cpu_table[];
@@ -11,29 +12,29 @@ size_t ggml_cpu_table_size(void) {
     return static_cast<size_t>(ggml_cpu_table_end - reinterpret_cast<const char *>(ggml_cpu_table)) / sizeof(float);
 }
 
-float ggml_cpu_dot(size_t first, const float * x, size_t n) {
+static const float * row_at(size_t first, size_t n) {
     GGML_ASSERT(first <= ggml_cpu_table_size() && n <= ggml_cpu_table_size() - first);
-    // Eight sums side by side: the compiler may use whatever vectors it was allowed.
-    float sums[8] = {};
-    const float * row = ggml_cpu_table + first;
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        for (size_t lane = 0; lane < 8; lane++) {
-            sums[lane] += row[i + lane] * x[i + lane];
-        }
-    }
-    float sum = 0.0f;
-    for (const float lane : sums) {
-        sum += lane;
-    }
-    for (; i < n; i++) {
-        sum += row[i] * x[i];
-    }
-    return sum;
+    return ggml_cpu_table + first;
+}
+
+float ggml_cpu_dot(size_t first, const float * x, size_t n) {
+    return vec_dot_f32(row_at(first, n), x, n);
+}
+
+float ggml_cpu_dot_f16(size_t first, const uint16_t * x, size_t n) {
+    return vec_dot_f16(row_at(first, n), x, n);
+}
+
+int32_t ggml_cpu_dot_i8(size_t first, const int8_t * x, size_t n) {
+    const float * row = row_at(first, (n + sizeof(float) - 1) / sizeof(float));
+    return vec_dot_i8(reinterpret_cast<const int8_t *>(row), x, n);
 }
 
 const char * ggml_cpu_features(void) {
     return ""
+#if defined(__SSSE3__)
+           "SSSE3 = 1 | "
+#endif
 #if defined(__SSE4_2__)
            "SSE42 = 1 | "
 #endif
