@@ -11,25 +11,26 @@ set -eu
 umask 022
 export LC_ALL=C
 
+# shellcheck source=dockerfiles/support/findings.sh
+. "$(dirname "$0")/findings.sh"
 build=$1 out=$2 runtime=$3 backend=$4 worker=$5
 shift 5
 bin=$build/bin
 large=$out/10-ggml-$backend libs=$out/20-libs bins=$out/30-bin
 
-fail() {
-    echo "sistership: $*" >&2
+lacking() { # CHECK SUBJECT EXPECTED FOUND CURE
+    failed "$@"
     echo "sistership: $bin holds:" >&2
     # shellcheck disable=SC2012 # for people, not for parsing
     ls "$bin" 2>&1 | sed 's/^/  /' >&2
     exit 1
 }
 
-elf() {
-    [ "$(head -c 4 "$1" | od -An -tx1 | tr -d ' \n')" = 7f454c46 ]
-}
-
 put() { # FILE TARGET MODE
-    if [ -e "$2" ]; then fail "two files would become ${2#"$out"/}"; fi
+    if [ -e "$2" ]; then
+        lacking programs "/${2#"$out"/*/}" "one file" "two files of the build would become it" \
+            "this source builds two libraries of one SONAME; leave one out by its switch in cmake:"
+    fi
     cp -L "$1" "$2"
     chmod "$3" "$2"
 }
@@ -55,13 +56,17 @@ rm -rf "$out"
 mkdir -p "$large/app/lib" "$libs/app/lib" "$bins/app/bin"
 
 for program in "$@"; do
-    [ -f "$bin/$program" ] || fail "$program was not built"
+    [ -f "$bin/$program" ] || lacking programs "/app/bin/$program" "built" "$program was not built" \
+        "pin a commit that builds it (LLAMA_BUILD_TOOLS came with b5269), and leave its switch in cmake: on"
     put "$bin/$program" "$bins/app/bin/$program" 755
 done
 
 if [ "$worker" != - ]; then
     for name in $(echo "$worker" | tr '|' ' ') -; do
-        if [ "$name" = - ]; then fail "no worker was built: looked for $worker"; fi
+        if [ "$name" = - ]; then
+            lacking programs /app/bin/llama-rpc-worker "built" "no worker was built: looked for $worker" \
+                "pin a commit that has one of these, or set options: rpc to false"
+        fi
         [ -f "$bin/$name" ] || continue
         put "$bin/$name" "$bins/app/bin/$name" 755
         ln -s "$name" "$bins/app/bin/llama-rpc-worker"
@@ -78,7 +83,8 @@ for library in "$bin"/*.so "$bin"/*.so.*; do
     esac
 done
 if [ "$backend" = cuda ] && ! ls "$large"/app/lib/libggml-cuda.so* > /dev/null 2>&1; then
-    fail "no libggml-cuda was built: the image would compute on the CPU alone"
+    lacking archs /app/lib/libggml-cuda.so "built" "no libggml-cuda was built: the image would compute on the CPU alone" \
+        "leave GGML_CUDA in cmake: to sistership"
 fi
 
 # What the programs and libraries need: "name path", or "name not" where the loader finds nothing.
@@ -98,7 +104,11 @@ echo "$needed" | while read -r name path; do
     libcuda.so* | libnvidia-*) continue ;; # the driver's: the host brings them
     esac
     case $path in
-    not) if [ ! -e "$large/app/lib/$name" ] && [ ! -e "$libs/app/lib/$name" ]; then fail "$name is needed and nowhere to be found"; fi ;;
+    not) if [ ! -e "$large/app/lib/$name" ] && [ ! -e "$libs/app/lib/$name" ]; then
+            lacking libraries "$name" "found, since a program or library of the build needs it" "nowhere to be found" \
+                "add its package to packages:, or switch off what needs it in cmake:"
+        fi
+        ;;
     "$bin"/*) ;;
     *)
         if ! in_runtime "$name"; then

@@ -1,6 +1,42 @@
 #!/bin/sh
 # Runs a compiler, through ccache where the base has it. Every compiler call of the build comes through here.
-if command -v ccache > /dev/null 2>&1; then
-    exec ccache "$@"
+#   launch.sh COMPILER ARGUMENT…
+# What a compiler would draw by chance is given to it, so that the same source gives the same bytes:
+#   nvcc writes process numbers into symbol names (-objtemp) and module ids (-frandom-seed, CUDA 12.9 and later),
+#   gcc names a file without global symbols after a random number (-frandom-seed).
+set -eu
+
+source=
+take=
+for word in "$@"; do
+    if [ -n "$take" ]; then
+        source=$word
+        break
+    fi
+    if [ "$word" = -c ]; then take=1; fi
+done
+
+private=
+if [ -n "$source" ]; then
+    seed=${source#/src/}
+    seed=${seed#/build/}
+    case ${1##*/} in
+    nvcc*)
+        help=$("$1" --help)
+        case $help in *--objdir-as-tempdir*) set -- "$@" -objtemp ;; esac
+        case $help in *--frandom-seed*) set -- "$@" "-frandom-seed=$seed" ;; esac
+        # Names made of small process numbers meet in one folder when compilers run in containers.
+        private=$(mktemp -d)
+        trap 'rm -rf "$private"' EXIT
+        export TMPDIR="$private"
+        ;;
+    *clang*) ;;
+    *) set -- "$@" "-frandom-seed=$seed" ;;
+    esac
 fi
-exec "$@"
+
+# By content: bases give every file one time, so a newer compiler of the same size would be taken for the older one.
+export CCACHE_COMPILERCHECK=content
+if command -v ccache > /dev/null 2>&1; then set -- ccache "$@"; fi
+if [ -z "$private" ]; then exec "$@"; fi
+"$@"

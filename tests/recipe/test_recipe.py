@@ -151,7 +151,7 @@ def test_recipe(project, make):
     assert recipe.labels["dev.sistership.recipe"] == recipe.key
     assert f'dev.sistership.recipe="{recipe.key}"' in recipe.dockerfile
     assert recipe.labels["org.opencontainers.image.revision"] == make.commit
-    assert len(recipe.instructions) == 3
+    assert len(recipe.instructions) == 4
     assert set(recipe.scripts) >= {"collect.sh"}
     assert recipe_of(matrix, row, "linux/amd64", make.locked()) == recipe
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ from sistership.recipe.refs import is_full
 GOLDEN = Path(__file__).parent / "golden"
 PROJECT = Path(__file__).parents[2]
 DEVEL = f"nvidia/cuda:12.8.1-devel-ubuntu24.04@sha256:{'5' * 64}"
-NAMES = ("turboquant", "upstream", "upstream-cpu", "sample")
+NAMES = ("turboquant", "upstream", "upstream-cpu", "sample", "sample-cuda")
 
 
 @pytest.fixture(scope="module")
@@ -259,8 +260,58 @@ def test_compile_has_no_network(make):
     """Only the package stage may use the network."""
     made = text(make.variant(), make.locked()).replace("\\\n", " ")
     runs = [line for line in made.splitlines() if line.startswith("RUN")]
-    assert len(runs) == 5
+    assert len(runs) == 8
     assert [line for line in runs if "--network=none" not in line] == [line for line in runs if "apt-get" in line]
+
+
+def checks(made: str) -> dict[str, str]:
+    """Options of the checks in a rendered file, without their quotes."""
+    command = made.replace("\\\n", " ").split("/sistership/check.sh", 1)[1].splitlines()[0]
+    words = shlex.split(command)
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def test_final_stage_needs_the_checks(make):
+    """BuildKit skips a stage that nothing copies from: the report is copied, so no image is made unchecked."""
+    made = text(make.variant(), make.locked())
+    assert "COPY --from=checks /report/ /" in made.rsplit("\nFROM ", 1)[1]
+    assert checks(made) == {
+        "--image": "/image",
+        "--report": "/report",
+        "--environment": "/environment",
+        "--unused": "/tmp/unused-guards",
+        "--backend": "cuda",
+        "--commit": make.commit,
+        "--worker": "rpc-server|ggml-rpc-server",
+        "--programs": "llama-bench llama-cli llama-server",
+        "--archs": "89:sm_89 120:sm_120|sm_120a",
+        "--sets": "SSE42 AVX AVX2 BMI2 FMA F16C",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "cmake", "sets"),
+    [
+        ({}, {}, "SSE42 AVX AVX2 BMI2 FMA F16C"),
+        ({"cpu": "x86-64"}, {}, ""),
+        ({"cpu": "x86-64-v2"}, {}, "SSE42"),
+        ({"cpu": "x86-64-v4"}, {}, "SSE42 AVX AVX2 BMI2 FMA F16C AVX512"),
+        ({}, {"GGML_FMA": "OFF", "GGML_AVX512_VNNI": "on"}, "SSE42 AVX AVX2 BMI2 F16C AVX512_VNNI"),
+    ],
+)
+def test_instruction_sets_checked_are_those_asked_for(make, options, cmake, sets):
+    """The baseline, and what the variant's own flags make of it."""
+    row = make.cpu(options=Options(**options), cmake=cmake)
+    assert checks(text(row, make.locked()))["--sets"] == sets
+
+
+def test_instruction_sets_that_cannot_be_judged(make):
+    """Native code and other architectures are left out, with the reason in the report."""
+    native = checks(text(make.cpu(options=Options(native=True)), make.locked()))
+    assert "native" in native["--unjudged"]
+    arm = checks(text(make.cpu(), make.locked(), platform="linux/arm64"))
+    assert "arm64" in arm["--unjudged"]
+    assert "--sets" not in {*native, *arm}
 
 
 def test_no_packages_no_apt(make):
@@ -283,7 +334,7 @@ def test_bases_are_pinned(make):
     """Every FROM with an image carries the digest of the lock, beside the tag (buildkite/agent#2430)."""
     made = text(make.variant(), make.locked())
     images = [line.split()[1] for line in made.splitlines() if line.startswith("FROM ")]
-    stages = {"packages", "runtime"}
+    stages = {"packages", "runtime", "build", "image", "scratch"}
     assert [
         image for image in images if image not in stages and not re.search(r":.+@sha256:[0-9a-f]{64}$", image)
     ] == []
@@ -374,8 +425,9 @@ def test_instructions(make):
         "COPY --from=build /out/10-ggml-cuda/ /",
         "COPY --from=build /out/20-libs/ /",
         "COPY --from=build /out/30-bin/ /",
+        "COPY --from=checks /report/ /",
     )
-    assert len(render.instructions(text(make.cpu(), make.locked()))) == 3
+    assert len(render.instructions(text(make.cpu(), make.locked()))) == 4
 
 
 @pytest.mark.parametrize(
@@ -399,7 +451,9 @@ def test_scripts_are_complete():
     found = render.scripts(Path("/nowhere"))
     text = resources.bundled("dockerfiles").joinpath("llamacpp.Dockerfile.j2").read_text()
     assert set(re.findall(r"/sistership/([\w-]+\.sh)", text)) <= set(found)
-    assert all(b"\r" not in data and data.startswith(b"#!/bin/sh\n") for data in found.values())
+    assert all(
+        b"\r" not in data and data.startswith((b"#!/bin/sh\n", b"# shellcheck shell=sh")) for data in found.values()
+    )
 
 
 @pytest.fixture

@@ -202,7 +202,8 @@ def test_library_that_is_nowhere_fails(elf):
     (elf / "system" / "libfar.so.3").unlink()
     done = collect(elf, backend="cpu")
     assert done.returncode != 0
-    assert "libfar.so.3 is needed and nowhere to be found" in done.stderr
+    assert "sistership-check:\tlibraries\tlibfar.so.3\t" in done.stderr
+    assert "nowhere to be found" in done.stderr
 
 
 WARNING = """\
@@ -233,11 +234,27 @@ def test_unused_flags(tmp_path, unused, guards, ok):
     log = tmp_path / "err"
     names = "\n".join(f"    {name}" for name in unused)
     log.write_text(WARNING.format(names=names) if unused else "CMake Warning:\n  something\n\n    NOT_A_FLAG\n")
-    done = sh("check-flags.sh", log, *guards)
+    done = sh("check-flags.sh", log, tmp_path / "unused", "cpu", *guards)
     assert (done.returncode == 0) is ok
     assert log.read_text() in done.stderr
     for name in set(unused) - set(guards):
-        assert name in done.stderr.split("does not know", 1)[1]
+        assert f"sistership-check:\tflags\t{name}\tused by the source\tnot used by the project\t" in done.stderr
+    assert (tmp_path / "unused").read_text().split() == [name for name in unused if name in guards]
+
+
+def test_cuda_needs_cuobjdump_before_it_compiles(tmp_path):
+    """Without the tool that lists archs the build stops before its long part, and says which package has it."""
+    (tmp_path / "err").write_text("")
+    (tmp_path / "bin").mkdir()
+    for name in ("awk", "cat", "dirname", "tr"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name))
+    done = sh("check-flags.sh", tmp_path / "err", tmp_path / "unused", "cuda", PATH=str(tmp_path / "bin"))
+    assert done.returncode == 1
+    assert "sistership-check:\ttools\tcuobjdump\t" in done.stderr
+    assert "packages:" in done.stderr
+    program(tmp_path / "bin" / "cuobjdump")
+    done = sh("check-flags.sh", tmp_path / "err", tmp_path / "unused", "cuda", PATH=str(tmp_path / "bin"))
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.skipif(not shutil.which("cmake"), reason="needs cmake")
@@ -249,10 +266,11 @@ def test_unused_flags_as_cmake_says_it(tmp_path):
     with (tmp_path / "err").open("w") as err:
         argv = ["cmake", "-S", tmp_path, "-B", tmp_path / "b", "-DKNOWN=ON", "-DUNKNOWN=ON", "-DGUARD=OFF"]
         subprocess.run(argv, stderr=err, stdout=subprocess.DEVNULL, check=True)
-    assert sh("check-flags.sh", tmp_path / "err", "GUARD", "UNKNOWN").returncode == 0
-    done = sh("check-flags.sh", tmp_path / "err", "GUARD")
+    known = (tmp_path / "err", tmp_path / "unused", "cpu")
+    assert sh("check-flags.sh", *known, "GUARD", "UNKNOWN").returncode == 0
+    done = sh("check-flags.sh", *known, "GUARD")
     assert done.returncode == 1
-    assert "UNKNOWN" in done.stderr.split("does not know", 1)[1]
+    assert "sistership-check:\tflags\tUNKNOWN\t" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -276,18 +294,72 @@ def test_jobs(tmp_path, free, limit, need, jobs):
     assert int(done.stdout) == min(count, free // need if jobs == "all" else int(jobs))
 
 
-def test_launcher_without_ccache(tmp_path):
-    """Where the base has no ccache the compiler is called as it is; where it has one, through it."""
-    tool = program(tmp_path / "bin" / "compiler")
-    run = [str(SUPPORT / "launch.sh"), str(tool), "-c"]
-    plain = subprocess.run(["/bin/sh", *run], capture_output=True, text=True, env={"PATH": "/nowhere"}, check=False)
-    assert plain.stdout == "compiler\n"
-    ccache = tmp_path / "bin" / "ccache"
-    ccache.write_text('#!/bin/sh\necho ccache "$@"\n')
-    ccache.chmod(0o755)
-    env = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
-    cached = subprocess.run(["/bin/sh", *run], capture_output=True, text=True, env=env, check=False)
-    assert cached.stdout == f"ccache {tool} -c\n"
+@pytest.fixture
+def launch(tmp_path):
+    """Call launch.sh for a compiler that prints how it was called, with or without a ccache that does so too."""
+
+    def run(compiler: str, *words: str, ccache: bool = False, knows: str = "") -> list[str]:
+        tool = tmp_path / "bin" / compiler
+        tool.parent.mkdir(exist_ok=True)
+        shows = f'if [ "$1" = --help ]; then echo "{knows}"; exit; fi; echo "$@"; echo "$TMPDIR"; ls -d "$TMPDIR"'
+        tool.write_text(f"#!/bin/sh\n{shows}\n")
+        tool.chmod(0o755)
+        if ccache:
+            (tmp_path / "bin" / "ccache").write_text('#!/bin/sh\necho "ccache $CCACHE_COMPILERCHECK"\nexec "$@"\n')
+            (tmp_path / "bin" / "ccache").chmod(0o755)
+        path = f"{tmp_path}/bin:/usr/bin:/bin" if ccache else "/usr/bin:/bin"
+        environ = {"PATH": path, "TMPDIR": str(tmp_path)}
+        argv = ["/bin/sh", str(SUPPORT / "launch.sh"), str(tool), *words]
+        done = subprocess.run(argv, capture_output=True, text=True, env=environ, check=True)
+        return done.stdout.splitlines()
+
+    return run
+
+
+@pytest.mark.skipif(bool(shutil.which("ccache", path="/usr/bin:/bin")), reason="this machine has a ccache of its own")
+def test_launcher_without_ccache(launch):
+    """Without ccache the compiler is called as it is; a link, which names no source, gets nothing added."""
+    assert launch("c++", "a.o", "-o", "a")[0] == "a.o -o a"
+
+
+def test_launcher_through_ccache(launch):
+    """The cache tells compilers apart by content: in bases where every file has one time, size and time lie."""
+    assert launch("c++", "a.o", ccache=True)[:2] == ["ccache content", "a.o"]
+
+
+@pytest.mark.parametrize(("source", "seed"), [("/src/ggml/x.c", "ggml/x.c"), ("/build/gen/y.cpp", "gen/y.cpp")])
+def test_gcc_gets_a_seed_from_the_path_in_the_source(launch, source, seed):
+    """What gcc draws by chance for a file without global symbols follows from the file's name."""
+    words = ("-O2", "-o", "x.o", "-c", source)
+    assert launch("g++", *words)[0] == f"-O2 -o x.o -c {source} -frandom-seed={seed}"
+    assert launch("clang++", *words)[0] == f"-O2 -o x.o -c {source}"
+
+
+@pytest.mark.parametrize(
+    ("knows", "added"),
+    [
+        ("--objdir-as-tempdir (-objtemp) --frandom-seed <seed>", " -objtemp -frandom-seed=ggml/a.cu"),
+        ("--objdir-as-tempdir (-objtemp)", " -objtemp"),
+        ("nothing", ""),
+    ],
+)
+def test_nvcc_gets_what_it_knows(launch, tmp_path, knows, added):
+    """Temporary names beside the object, a seed where the toolkit has it, and a private folder, gone afterwards."""
+    words = ("-x", "cu", "-c", "/src/ggml/a.cu", "-o", "a.o")
+    called, folder, there = launch("nvcc", *words, knows=knows)
+    assert called == " ".join(words) + added
+    assert folder == there != str(tmp_path)
+    assert not Path(folder).exists()
+
+
+def test_launcher_passes_failure_on(tmp_path):
+    """A compiler that fails fails the build, and its private folder goes as well."""
+    tool = tmp_path / "nvcc"
+    tool.write_text('#!/bin/sh\n[ "$1" = --help ] || exit 3\n')
+    tool.chmod(0o755)
+    done = sh("launch.sh", tool, "-c", "/src/a.cu", TMPDIR=str(tmp_path))
+    assert done.returncode == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["nvcc"]
 
 
 @pytest.mark.skipif(not shutil.which("cmake") or not shutil.which("ninja"), reason="needs cmake and ninja")

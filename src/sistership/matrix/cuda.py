@@ -172,6 +172,21 @@ def becomes_exact(arch: Arch) -> bool:
     return arch.number // 10 == 12 and not arch.letter  # noqa: PLR2004
 
 
+def code_names(token: str) -> tuple[str, ...]:
+    """By which names cuobjdump lists the code of an arch: machine code as "sm_89", PTX alone as "compute_75".
+
+    A plain 120 is `sm_120a` where llama.cpp made it exact (since b7575), `sm_120` before.
+
+    Raises:
+        ArchError: see `parse_arch`.
+    """
+    arch = parse_arch(token)
+    if arch.kind == "virtual":
+        return (f"compute_{arch.number}{arch.letter}",)
+    plain = f"sm_{arch.number}{arch.letter}"
+    return (plain, f"{plain}a") if becomes_exact(arch) else (plain,)
+
+
 def runs_on(archs: Iterable[str], capability: str) -> bool:
     """Whether code for `archs` runs on a card of the compute capability ("8.9").
 

@@ -54,6 +54,13 @@ def write_context(recipe: Recipe, repo: Path, out: BinaryIO) -> None:
         _add_source(tar, entries(repo, recipe.tree), repo)
 
 
+def write_scripts(recipe: Recipe, out: BinaryIO) -> None:
+    """Write a context without the source: `Dockerfile` and `sistership/`, enough for stages that do not copy it."""
+    with tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT) as tar:
+        _add_file(tar, "Dockerfile", recipe.dockerfile.encode())
+        _add_scripts(tar, recipe.scripts)
+
+
 def entries(repo: Path, tree: str) -> tuple[Entry, ...]:
     """Every file, symlink and submodule of `tree`, sorted by path."""
     rows = git("ls-tree", "-r", "-z", "--full-tree", tree, repo=repo).decode(errors="surrogateescape").split("\0")

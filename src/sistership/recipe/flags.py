@@ -24,6 +24,8 @@ _X86: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("x86-64-v4", ("AVX512",)),
     ("", ("AVX_VNNI", "AVX512_VBMI", "AVX512_VNNI", "AVX512_BF16", "AMX_TILE", "AMX_INT8", "AMX_BF16")),
 )
+#: Instruction sets that a build for x86-64 may have, by their names in ggml without "GGML_".
+INSTRUCTION_SETS: Final = tuple(name for _, names in _X86 for name in names)
 #: Stripped, because nvcc writes process numbers into symbol names. RPATH instead of RUNPATH,
 #: because only it also serves the libraries that our libraries need.
 _LINK: Final = "-Wl,-s -Wl,--disable-new-dtags"
@@ -40,13 +42,14 @@ class Flag:
     must: bool = False
 
     def __str__(self) -> str:
-        """For a shell line; quoted the way people write it, so that `;` stays in one word."""
-        plain = shlex.quote(self.value) == self.value
-        if plain:
-            return f"-D{self.name}={self.value}"
-        if not set(self.value) & set('"\\$`!'):
-            return f'-D{self.name}="{self.value}"'
-        return f"-D{self.name}={shlex.quote(self.value)}"
+        """For a shell line."""
+        return f"-D{self.name}={shell_word(self.value)}"
+
+
+def shell_word(text: str) -> str:
+    """Quoted where it has to be, the way people write it, so that `;` stays in one word."""
+    quoted = shlex.quote(text)
+    return f'"{text}"' if quoted != text and not set(text) & set('"\\$`!') else quoted
 
 
 def flags(variant: Variant, platform: str, *, number: str, commit: str) -> tuple[Flag, ...]:

@@ -15,6 +15,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined, TemplateError, 
 from sistership import resources
 from sistership.errors import MatrixError, Problem
 from sistership.matrix import snapshots
+from sistership.recipe import checks
 from sistership.recipe import flags as cmake
 from sistership.recipe.labels import labels
 from sistership.recipe.lock import LockedVariant
@@ -27,7 +28,18 @@ if TYPE_CHECKING:
 
 #: Stands where the lock would say more.
 UNRESOLVED: Final = "<not resolved: run sistership lock>"
-SCRIPTS: Final = ("build.sh", "check-flags.sh", "collect.sh", "jobs.sh", "launch.sh")
+SCRIPTS: Final = (
+    "build.sh",
+    "check.sh",
+    "check-code.sh",
+    "check-flags.sh",
+    "check-run.sh",
+    "collect.sh",
+    "findings.sh",
+    "inputs.sh",
+    "jobs.sh",
+    "launch.sh",
+)
 #: The worker was renamed upstream (ggml-org/llama.cpp b9824), forks keep the old name.
 WORKER: Final = "rpc-server|ggml-rpc-server"
 PROGRAMS: Final = ("llama-bench", "llama-cli", "llama-server")
@@ -158,6 +170,7 @@ def _values(variant: Variant, platform: str, locked: LockedVariant | None, fork:
         "targets": [*PROGRAMS, *([f'"{worker}"'] if worker else [])],
         "worker": f'"{worker}"' if worker else "-",
         "layers": layers(variant),
+        "checks": checks.options(variant, platform, given, commit=known.commit, programs=PROGRAMS, worker=worker),
         "labels": [f"{name}={_quoted(value)}" for name, value in shown.items()],
         "variant": variant,
         "platform": platform,

@@ -13,6 +13,12 @@ RUN apt-get update \
     ninja-build \
  && rm -rf /var/lib/apt/lists/*
 
+# What the build was made with, for the lock; the image does not depend on it.
+FROM packages AS inputs
+RUN --network=none --mount=type=bind,source=sistership,target=/sistership sh /sistership/inputs.sh /inputs
+FROM scratch AS record
+COPY --from=inputs /inputs/ /
+
 FROM packages AS build
 COPY sistership/ /sistership/
 COPY src/ /src/
@@ -63,7 +69,7 @@ RUN --network=none unset SOURCE_DATE_EPOCH; \
     -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON \
     -DCMAKE_INSTALL_RPATH='$ORIGIN/../lib;$ORIGIN' \
     2> /tmp/configure.err || { cat /tmp/configure.err >&2; exit 1; }
-RUN --network=none sh /sistership/check-flags.sh /tmp/configure.err \
+RUN --network=none sh /sistership/check-flags.sh /tmp/configure.err /tmp/unused-guards cpu \
     LLAMA_BUILD_TESTS LLAMA_BUILD_EXAMPLES BUILD_SHARED_LIBS LLAMA_BUILD_UI LLAMA_BUILD_WEBUI \
     LLAMA_USE_PREBUILT_UI GGML_CUDA_NCCL GGML_RPC_RDMA LLAMA_CURL LLAMA_OPENSSL GGML_SSE42 GGML_AVX \
     GGML_AVX2 GGML_BMI2 GGML_FMA GGML_F16C GGML_AVX512 GGML_AVX_VNNI GGML_AVX512_VBMI GGML_AVX512_VNNI \
@@ -77,11 +83,32 @@ RUN --network=none --mount=type=cache,id=sistership-ccache,target=/ccache \
 RUN --network=none --mount=type=bind,from=runtime,target=/runtime \
     sh /sistership/collect.sh /build /out /runtime cpu "rpc-server|ggml-rpc-server" llama-bench llama-cli llama-server
 
-# Only COPY from here on, one folder per layer, from what changes least to what changes most.
+# The image as it will be, to be checked from the inside; what a container of it has for an environment is part of that.
+FROM runtime AS image
+COPY --from=build /out/10-ggml-cpu/ /
+COPY --from=build /out/20-libs/ /
+COPY --from=build /out/30-bin/ /
+ENV PATH=/app/bin:$PATH
+FROM image AS environment
+RUN --network=none env > /environment
+
+FROM build AS checks
+RUN --network=none --mount=type=bind,from=image,target=/image,rw \
+    --mount=type=bind,from=environment,source=/environment,target=/environment \
+    sh /sistership/check.sh --image /image --report /report --environment /environment --unused /tmp/unused-guards \
+    --backend cpu \
+    --commit 84e908c625fb60992b4cdef8180fb12fa9b4c4bf \
+    --worker "rpc-server|ggml-rpc-server" \
+    --programs "llama-bench llama-cli llama-server" \
+    --sets "SSE42 AVX AVX2 BMI2 FMA F16C"
+
+# Only COPY from here on, one folder per layer, from what changes least to what changes most. The report makes the checks
+# a part of the image: a stage that nothing copies from is never built.
 FROM runtime
 COPY --from=build /out/10-ggml-cpu/ /
 COPY --from=build /out/20-libs/ /
 COPY --from=build /out/30-bin/ /
+COPY --from=checks /report/ /
 ENV PATH=/app/bin:$PATH
 LABEL org.opencontainers.image.created="2026-05-01T10:00:00Z" \
       org.opencontainers.image.revision="84e908c625fb60992b4cdef8180fb12fa9b4c4bf" \
