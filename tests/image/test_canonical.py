@@ -9,17 +9,27 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sistership.errors import BuildError
+from sistership.image.archive import Blob, open_blob
 from sistership.image.canonical import canonicalise
+from sistership.image.contents import file_hashes
 from sistership.image.documents import platform_of
 from sistership.image.layout import Store
+from sistership.image.readback import read_back
 
 from .samples import BASE, BIN, CREATED, INSTRUCTIONS, LIB, image, save
 from .savefile import Item, Save, directory, sha, tar_of, whiteout
+from .trees import STYLES, Style, Tree, express, pairs, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+#: A layer that no random tree touches.
+BIN_APART = tar_of([directory(b"apart"), Item(b"apart/app", data=b"#!", mode=0o755)])
 
 
 def config_of(store: Store, digest: str) -> dict[str, Any]:
@@ -157,6 +167,52 @@ def test_refuses_onbuild(store: Store, tmp_path: Path) -> None:
     """A trigger acts in other builds."""
     with pytest.raises(BuildError, match="ONBUILD"):
         image(store, tmp_path, Save([BASE, LIB, BIN], {"OnBuild": ["RUN true"]}))
+
+
+@pytest.mark.parametrize(
+    ("made_by", "fits"),
+    [
+        (["/bin/sh -c #(nop) ADD file:1 in /", "COPY /out/lib /opt/lib # buildkit", "COPY /out/bin /opt/bin"], True),
+        (["/bin/sh -c #(nop) ADD file:1 in /", "RUN /bin/sh -c apt-get update", "COPY /out/lib /opt/lib"], False),
+        (["COPY /out/lib /opt/lib # buildkit", "COPY /out/bin /opt/bin"], True),
+    ],
+)
+def test_layers_are_those_of_the_instructions(made_by: list[str], fits: bool, store: Store, tmp_path: Path) -> None:
+    """A builder that left a layer out would make one of the base an own one; a history cut short says nothing."""
+    made = save()
+    made.more = {"history": [{"created_by": line} for line in made_by] + [{"created_by": "ENV A", "empty_layer": True}]}
+    if fits:
+        assert image(store, tmp_path, made) == image(store, tmp_path)
+    else:
+        with pytest.raises(BuildError, match="apt-get update"):
+            image(store, tmp_path, made)
+
+
+@settings(max_examples=20, deadline=None)
+@given(pairs(), STYLES, STYLES, st.sampled_from(["plain", "gzip", "zstd"]))
+def test_one_image_from_every_builder(
+    tmp_path_factory: pytest.TempPathFactory, pair: tuple[Tree, Tree], one: Style, other: Style, pack: str
+) -> None:
+    """Two builders, two forms of export: one config digest, accepted when read back, and canonical once more."""
+    folder = tmp_path_factory.mktemp("images")
+    store = Store(folder / "store")
+    lower, upper = pair
+    first = image(store, folder, Save([whole(lower), express(lower, upper, one), BIN_APART]))
+    made = Save([whole(lower), express(lower, upper, other), BIN_APART], architecture="amd64")
+    again = canonicalise(
+        made.oci(folder / "oci.tar", pack),
+        instructions=INSTRUCTIONS,
+        created=CREATED,
+        labels={"a": "recipe"},
+        store=store,
+    )
+    assert again == first
+    assert read_back(first, store) == file_hashes(first, store)
+    layers = [b"".join(open_blob(store, Blob(layer, plain=True))) for layer in first.layers]
+    own = [layer.created_by for layer in first.layers if not layer.base]
+    path = Save(layers, config_of(store, first.config)["config"]).legacy(folder / "again.tar")
+    once_more = canonicalise(path, instructions=own, created=CREATED, labels={}, store=store)
+    assert once_more.layers == first.layers
 
 
 def test_refuses_fewer_layers_than_instructions(store: Store, tmp_path: Path) -> None:

@@ -35,11 +35,11 @@ def layer(store: Store, files: dict[str, bytes], *, base: bool = False) -> Layer
 
 
 def test_regular_files_of_own_layers(tmp_path: Path) -> None:
-    """Own layers count file by file; base layers, symlinks and names with control characters do not."""
+    """Own layers count file by file; base layers, symlinks, deletions and names with control characters do not."""
     store = Store(tmp_path)
     layers = (
         layer(store, {"etc/base": b"x"}, base=True),
-        layer(store, {"app/b": b"2" * 3_000_000, "app/a": b"1", "app/bad\nname": b"3"}),
+        layer(store, {"app/b": b"2" * 3_000_000, "app/a": b"1", "app/bad\nname": b"3", "etc/.wh.gone": b""}),
     )
     digest = "sha256:" + "0" * 64
     image = Image(digest, "linux/amd64", digest, digest, layers)

@@ -129,6 +129,19 @@ def test_nothing_changed_is_an_empty_difference() -> None:
     assert changes(lower, _over(lower, tar_of(items))) == []
 
 
+def test_a_base_may_hold_what_own_layers_may_not() -> None:
+    """Devices, absolute names and attributes of a base are as they were pulled, and hosts have them already."""
+    odd = [Item(b"/abs"), Item(b"null", tarfile.CHRTYPE, device=(1, 3)), Item(b"x", xattrs=(("user.note", "x"),))]
+    assert set(base_of(odd).children) == {b"abs", b"null", b"x"}
+
+
+def test_the_deepest_tree_is_laid_and_compared() -> None:
+    """The deepest name that is read needs no more stack than there is."""
+    layer = tar_of([Item(b"d/" * 199 + b"x", data=b"1")])
+    written = canonical(EMPTY, layer)
+    assert canonical(EMPTY, written) == written
+
+
 def test_whiteouts_in_a_base_may_name_nothing() -> None:
     """Layers of a base are taken as engines take them, with redundant whiteouts and old plumbing."""
     tree = base_of([whiteout(b"no/such/file"), directory(b".wh..wh.plnk"), Item(b".wh..wh.plnk/1"), Item(b"kept")])
@@ -143,6 +156,15 @@ def test_whiteouts_in_a_base_may_name_nothing() -> None:
         ([Item(b"pipe", tarfile.FIFOTYPE)], "device or a pipe"),
         ([Item(b"a/../../etc/passwd")], r"\.\. in its name"),
         ([hardlink(b"a", b"../b")], r"\.\. in its name"),
+        ([Item(b"/etc/passwd")], "absolute name"),
+        ([Item(b"b"), hardlink(b"a", b"/b")], "absolute name"),
+        ([Item(b"a", xattrs=(("user.note", "x"),))], r"extended attribute user\.note"),
+        (
+            [Item(b"a", xattrs=(("security.selinux", "x"), ("security.capability", "y")))],
+            r"attribute security\.selinux",
+        ),
+        ([Item(b"d/" * 200 + b"x")], "too deep"),
+        ([Item(b"n" * 260)], "too long"),
         ([Item(b".wh.ghost")], "deletes nothing"),
         ([Item(b".wh.lower", data=b"content")], "no empty file"),
         ([directory(b".wh.lower")], "no empty file"),

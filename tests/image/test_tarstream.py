@@ -100,7 +100,37 @@ def test_unknown_entry_types_are_refused() -> None:
         read(tar_of([Item(b"volume", b"V")], form=tarfile.GNU_FORMAT))
 
 
-@pytest.mark.parametrize("body", [b"5 a=b\n", b"x path=y\n", b"999 path=y\n", b"9 pathy\n\n", b"12 path=abc"])
+@pytest.mark.parametrize("key", ["size", "uid", "gid"])
+@pytest.mark.parametrize("value", ["-512", "1_0", " 1", "", "1" * 30])
+def test_numbers_that_are_none_are_found(key: str, value: str) -> None:
+    """A pax record that says how long a file is cannot send the reader backwards or end in a traceback."""
+    info = tarfile.TarInfo("a")
+    info.pax_headers = {key: value}
+    with pytest.raises(BuildError, match=f"{key} is"):
+        read(info.tobuf(tarfile.PAX_FORMAT) + bytes(1024))
+
+
+@pytest.mark.parametrize("value", [b"-000644\0", b"0o00644\0", b"00_0644\0", b"0000888\0"])
+def test_fields_that_are_no_octal_number_are_found(value: bytes) -> None:
+    """Python's int reads some of these."""
+    data = bytearray(tar_of([Item(b"a")]))
+    data[100:108], data[148:156] = value, b" " * 8
+    data[148:156] = b"%06o\0 " % sum(data[:512])
+    with pytest.raises(BuildError, match="no octal number"):
+        read(bytes(data))
+
+
+def test_global_records_do_not_count() -> None:
+    """Engines read past them: a name in one would be in our tree alone."""
+    head, body = tarfile.TarInfo("pax"), b"13 path=evil\n"
+    head.type, head.size = tarfile.XGLTYPE, len(body)
+    data = head.tobuf(tarfile.USTAR_FORMAT) + body.ljust(512, b"\0") + tar_of([Item(b"a")])
+    assert [entry.path for entry in read(data)] == [b"a"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"-1 a=\n\n", b"+9 path=y\n", b"5 a=b\n", b"x path=y\n", b"999 path=y\n", b"9 pathy\n\n", b"12 path=abc"]
+)
 def test_damaged_pax_records_are_found(body: bytes) -> None:
     """A record whose length or form is wrong is damage."""
     head = tarfile.TarInfo("pax")

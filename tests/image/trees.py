@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from .savefile import Item, tar_of, whiteout
 
-NAMES = (b"a", b"b", b"a-b", b"a.b", b"-x", b".dot", b"with space", b"\xc3\xa4", b"\xff\xfe", b"n" * 120, b"m" * 200)
+NAMES = (b"a", b"b", b"a-b", b"a.b", b"-x", b".dot", b"with space", b"\xc3\xa4", b"\xff\xfe", b"n" * 120, b"m" * 255)
+NAMES += (b".wh", b"...", b"new\nline", b"quote'\"\\", b"path=a", b"\x01\x7f")
 OWNERS = (0, 7, 65534, 2**21 + 5, 3_000_000)
 
 

@@ -59,6 +59,7 @@ def canonicalise(
                 where=str(saved),
                 hint="build it from the rendered Dockerfile, without squashing",
             )
+        _refuse_other_layers(save, instructions)
         tree, base = _take_base(save, count, store)
         own = list(_take_own(save, tree, instructions, store))
         layers = [*base, *(layer for layer in own if layer)]
@@ -81,6 +82,25 @@ def difference(tree: Node, save: SavedImage, number: int, where: str) -> tuple[N
     overlay = read_layer(save.layer(number), tree, where=where, own=True)
     after = lay(tree, overlay) or EMPTY
     return after, changes(tree, after)
+
+
+def _refuse_other_layers(save: SavedImage, instructions: Sequence[str]) -> None:
+    """A builder that leaves a layer out, or adds one, would make the last of the base's layers an own one in silence.
+
+    Its history tells which instruction made which layer, except where the base came without one.
+    """
+    history = save.config.get("history") or ()
+    told = [str(line.get("created_by") or "") for line in history if not line.get("empty_layer")]
+    if len(told) != len(save.diff_ids):
+        return
+    for line, instruction in zip(told[len(told) - len(instructions) :], instructions, strict=True):
+        if instruction.split(maxsplit=1)[0] not in line.split():
+            raise BuildError(
+                f"the builder's history has {line[:80]!r} where {instruction} should be",
+                where=str(save.path),
+                why="it left a layer out, or added one, so what belongs to the base cannot be told",
+                hint="take another version of the builder, and report this one",
+            )
 
 
 def _take_base(save: SavedImage, count: int, store: Store) -> tuple[Node, list[Layer]]:

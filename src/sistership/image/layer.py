@@ -18,6 +18,8 @@ _WHITEOUT: Final = b".wh."
 _PLUMBING: Final = b".wh..wh."
 _OPAQUE: Final = b".wh..wh..opq"
 _SPECIAL: Final = (Kind.CHARACTER, Kind.BLOCK, Kind.FIFO)
+#: Builders export this one alone (seen with 20.10 and 26.1, both stores); all engines restore it.
+_CAPABILITY: Final = b"security.capability"
 
 
 def read_layer(stream: Span, lower: Node, *, where: str, own: bool) -> Overlay:
@@ -38,7 +40,8 @@ def read_layer(stream: Span, lower: Node, *, where: str, own: bool) -> Overlay:
         parts = entry.path.split(b"/")
         if own:
             _refuse_special(entry, where)
-            _refuse_names(parts, where)
+            _refuse_xattrs(entry, where)
+            _refuse_names(entry, parts, where)
         elif any(part.startswith(_PLUMBING) and part != _OPAQUE for part in parts):
             continue
         if name == _OPAQUE:
@@ -135,7 +138,16 @@ def _refuse_special(entry: Entry, where: str) -> None:
         raise _refused(where, entry.path, "is a device or a pipe", "unprivileged engines cannot make special files")
 
 
-def _refuse_names(parts: list[bytes], where: str) -> None:
+def _refuse_xattrs(entry: Entry, where: str) -> None:
+    for name, _ in entry.xattrs:
+        if name != _CAPABILITY:
+            what = f"has the extended attribute {name.decode('utf-8', 'backslashreplace')}"
+            raise _refused(where, entry.path, what, "builders and engines lose all of them but security.capability")
+
+
+def _refuse_names(entry: Entry, parts: list[bytes], where: str) -> None:
+    if entry.absolute:
+        raise _refused(where, entry.path, "has an absolute name", "no builder writes that, and tools differ on it")
     odd = [part for part in parts[:-1] if part.startswith(_WHITEOUT)]
     last = parts[-1]
     if (last.startswith(_PLUMBING) and last != _OPAQUE) or last == _WHITEOUT:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from sistership.errors import SistershipError
 from sistership.image import disk
 from sistership.image.documents import INDEX, MANIFEST, OCI_LAYOUT, canonical_json, image_of, layers_of
-from sistership.image.identity import Image, digest_of, hex_of
+from sistership.image.identity import Image, digest_of, hex_of, is_digest
 from sistership.image.spans import CHUNK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 _KEY: Final = "sistership.recipe"
@@ -29,6 +29,9 @@ _BASE: Final = "sistership.base-layers"
 _NAME: Final = "io.containerd.image.name"
 _REF: Final = "org.opencontainers.image.ref.name"
 _CREATED: Final = "org.opencontainers.image.created"
+_ARCHIVED: Final = "sistership.archived-base"
+_PLATFORM: Final = "sistership.platform"
+_DOCUMENTS: Final = "sistership.documents"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +209,42 @@ class Store:
         annotations[_BASE] = str(sum(layer.base for layer in image.layers))
         if name:
             annotations |= {_NAME: name, _REF: name}
+        self._list(image, annotations, (_KEY,))
+
+    def keep_base(self, reference: str, platform: str, image: Image, documents: Sequence[str]) -> None:
+        """Say in the index that this is an archived base, so that nobody takes its blobs for unused.
+
+        Args:
+            reference: the pin, ``name:tag@sha256:…``.
+            platform: which of its images.
+            image: all its blobs are in the store.
+            documents: digests of what its registry had under the pin; they are in the store.
+        """
+        annotations = {_ARCHIVED: reference, _PLATFORM: platform, _PLAIN: image.manifest_plain}
+        annotations[_DOCUMENTS] = ",".join(documents)
+        self._list(image, annotations, (_ARCHIVED, _PLATFORM))
+
+    def bases(self) -> tuple[tuple[str, str], ...]:
+        """Reference and platform of each archived base, oldest first."""
+        notes = (line.get("annotations", {}) for line in self._index())
+        return tuple((note[_ARCHIVED], note.get(_PLATFORM, "")) for note in notes if _ARCHIVED in note)
+
+    def in_use(self) -> frozenset[str]:
+        """Digests of all blobs that a recorded image or an archived base needs; no other blob is of any use."""
+        found: set[str] = set()
+        for line in self._index():
+            notes = line.get("annotations", {})
+            named = [line.get("digest"), notes.get(_PLAIN), *notes.get(_DOCUMENTS, "").split(",")]
+            found.update(digest for digest in named if is_digest(digest))
+            try:
+                manifest = json.loads(self.read(line["digest"]))
+                found |= {part["digest"] for part in (manifest["config"], *manifest["layers"])}
+            except (SistershipError, KeyError, TypeError, ValueError):
+                continue  # nothing can be said of what a damaged manifest named
+        return frozenset(found)
+
+    def _list(self, image: Image, annotations: dict[str, str], same: Sequence[str]) -> None:
+        """Put a line into the index in place of those that have the same values of these annotations."""
         system, architecture, *variant = image.platform.split("/")
         platform = {"os": system, "architecture": architecture} | ({"variant": variant[0]} if variant else {})
         line = {
@@ -216,7 +255,10 @@ class Store:
             "annotations": annotations,
         }
         with disk.explained(self.root / "index.json", "the store's index cannot be written"), disk.locked(self._lock):
-            others = [other for other in self._index() if other.get("annotations", {}).get(_KEY) != key]
+            wanted = [annotations[name] for name in same]
+            others = [
+                other for other in self._index() if [other.get("annotations", {}).get(name) for name in same] != wanted
+            ]
             document = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [*others, line]}
             self._write(self.root / "index.json", canonical_json(document), locked=True)
 
