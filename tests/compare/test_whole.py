@@ -30,7 +30,7 @@ def save(path: Path, *layers: bytes, labels: dict[str, str] | None = None) -> Pa
             "architecture": "amd64",
             "os": "linux",
             "config": {"Env": ["PATH=/bin", f"COUNT={len(layers)}"], "Labels": labels or {}},
-            "history": [{"created_by": f"step {number}"} for number, _ in enumerate(layers)],
+            "history": [{"created_by": f"COPY {number} /"} for number, _ in enumerate(layers)],
             "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(data).hexdigest() for data in layers]},
         }
     ).encode()
@@ -140,8 +140,8 @@ def test_saved_files_as_they_are(tmp_path):
     b = save(tmp_path / "b.tar", BASE, tar([Item("y"), Item("x", b"1", mtime=99)]))
     found = compare.saved(a, b, scratch)
     assert [(one.layer, one.instruction, one.kind.value) for one in found.differences] == [
-        (2, "step 1", "order"),
-        (2, "step 1", "times"),
+        (2, "COPY 1 /", "order"),
+        (2, "COPY 1 /", "times"),
     ]
     assert (found.a.name, found.b.name) == ("a.tar", "b.tar")
     assert compare.saved(a, a, scratch).same

@@ -34,6 +34,7 @@ EVERY: tuple[events.Event, ...] = (
     events.Resolved(
         "sample", "c" * 40, 7, "d" * 40, 2, changed=True, moves=(events.Moved("commit", None, "c" * 40, "b7"),)
     ),
+    events.Archived("debian:bookworm@" + DIGEST, "linux/amd64", DIGEST, 3, 412 << 20, 60 << 20),
     events.Built("sample", "linux/amd64", "b" * 64, "built", "gpu-a", "sample:v1", DIGEST),
     events.Built("sample", "linux/amd64", "b" * 64, "to be built", "gpu-a"),
     events.HostDone("gpu-a", "sample:v1", "ok", 0, 5, 1.5),

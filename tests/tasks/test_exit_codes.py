@@ -214,6 +214,16 @@ def test_13_build_failed(project: Project) -> None:
     assert list((project.folder / "logs").glob("build-sample-*.log"))
 
 
+def test_15_check_of_the_image_failed(project: Project) -> None:
+    """What failed, in which file, what was expected and found, the cure, and where the whole log is."""
+    project.docker("printf '#9 1.0 sistership-check:\\tarchs\\t/app/lib/x.so\\t89\\tnone\\tadd it\\n'; exit 1")
+    done = project.run("build", code=15)
+    assert "sample on here: a check of the image failed: archs of /app/lib/x.so: expected 89, found none" in done.err
+    assert "next: add it; the whole log: " in done.err
+    lines = lines_of(project.run("build", "--json", code=15))
+    assert (lines[-1]["type"], lines[-1]["exit"]) == ("error", 15)
+
+
 def test_20_host_unreachable(built: Project) -> None:
     """Nothing listens on its port."""
     done = built.run("verify", "--hosts", "gone", code=20)

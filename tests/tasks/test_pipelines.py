@@ -123,7 +123,7 @@ def saved(path: Path) -> Path:
     layers = [tar_of({"etc-release": b"base"}), *(tar_of({f"file{number}": b"x" * 5000}) for number in range(3))]
     diff_ids = [f"sha256:{hashlib.sha256(layer).hexdigest()}" for layer in layers]
     config = {"architecture": "amd64", "os": "linux", "config": {}, "rootfs": {"type": "layers", "diff_ids": diff_ids}}
-    config["history"] = [{"created_by": f"layer {number}"} for number in range(len(layers))]
+    config["history"] = [{"created_by": f"COPY {number} /"} for number in range(len(layers))]
     names = [f"{number}/layer.tar" for number in range(len(layers))]
     manifest = [{"Config": "config.json", "RepoTags": ["raw:1"], "Layers": names}]
     files = {**dict(zip(names, layers, strict=True)), "config.json": json.dumps(config).encode()}

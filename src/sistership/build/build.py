@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from sistership import places
+from sistership import compare, places
+from sistership.build import inputs
 from sistership.build.builder import digest_of, export, remove_raw, run_build
+from sistership.build.offline import lent
 from sistership.errors import BuildError, NotReproducibleError, SistershipError, UsageError
 from sistership.host.facts import HostFacts
 from sistership.host.inventory import Peer, connect, connected
 from sistership.host.transport import quote
+from sistership.image.bases import Base, require
 from sistership.image.canonical import canonicalise
 from sistership.image.contents import file_hashes
 from sistership.image.identity import Image
 from sistership.image.layout import Store
+from sistership.image.readback import read_back
 from sistership.image.recover import restore
 from sistership.image.release import Release
 from sistership.matrix.model import Host, Matrix, Variant
 from sistership.recipe.context import write_context
 from sistership.recipe.lock import Lock
 from sistership.recipe.recipe import Recipe
-from sistership.report.events import Reporter, mebibytes
+from sistership.report.events import Reporter, joined, mebibytes
 from sistership.ship.ship import Shipped, ship_host
 from sistership.verify.hosts import verify_all
 from sistership.verify.verdict import Kind, candidate
@@ -36,10 +40,26 @@ class Built:
 
     Attributes:
         how: `already built`, `built` or `fetched from HOST`.
+        measured: toolchain and packages of the build, as the lock keeps them.
     """
 
     release: Release
     how: str
+    measured: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class Made:
+    """What came from a builder: the canonical image, and the toolchain and packages that it was made with.
+
+    Attributes:
+        measured: as the lock keeps them; empty where the builder could not tell.
+        files: path → sha256 of every file in own layers, by what was read back from the store.
+    """
+
+    image: Image
+    measured: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def builder_host(matrix: Matrix, variant: Variant, platform: str) -> Host:
@@ -58,12 +78,25 @@ def builder_peer(host: Host) -> Iterator[Peer]:
         peer.transport.close()
 
 
-def record_of(recipe: Recipe, image: Image, store: Store) -> dict[str, object]:
-    """What the lock keeps of a built image: identity, names, and the hash of every file that we put into it."""
+def record_of(
+    recipe: Recipe,
+    image: Image,
+    store: Store,
+    measured: Mapping[str, Any] | None = None,
+    files: Mapping[str, str] | None = None,
+) -> dict[str, object]:
+    """What the lock keeps of a built image: identity, names, inputs, and the hash of every file that we put into it.
+
+    Args:
+        measured: toolchain and packages, see `inputs.measure`.
+        files: the hashes, where they are known; else the layers are read.
+    """
     variant = recipe.variant
     archs = list(variant.cuda.archs) if variant.cuda else []
     names = {"variant": variant.name, "platform": recipe.platform, "image": variant.image, "tag": variant.tag}
-    return {**image.to_json(), **names, "created": recipe.created, "archs": archs, "files": file_hashes(image, store)}
+    made_of = {**inputs.asked(recipe), **(measured or {})}
+    files = dict(files) if files else file_hashes(image, store)
+    return {**image.to_json(), **names, "created": recipe.created, "archs": archs, **made_of, "files": files}
 
 
 def already_built(recipe: Recipe, lock: Lock, store: Store) -> tuple[Release | None, bool]:
@@ -75,47 +108,78 @@ def already_built(recipe: Recipe, lock: Lock, store: Store) -> tuple[Release | N
     return release, not store.image_complete(release.image, deep=True)
 
 
-def build(recipe: Recipe, lock: Lock, store: Store, builder: Host, peers: Sequence[Host], reporter: Reporter) -> Built:
+def build(
+    recipe: Recipe,
+    lock: Lock,
+    store: Store,
+    builder: Host,
+    peers: Sequence[Host],
+    reporter: Reporter,
+    *,
+    bases: Sequence[Base] | None = None,
+) -> Built:
     """The image of a recipe: from the store, from a host that verifies, or from the builder.
 
     Args:
         peers: hosts that may hold the image when the store lost it.
+        bases: taken from the store in place of their registry; None: from the registry.
 
     Raises:
         BuildError: the build or its export failed.
+        LockError: a base is not archived.
         NotReproducibleError: a rebuild of a recorded recipe gave another image.
     """
     recorded, whole = already_built(recipe, lock, store)
+    known = inputs.kept(lock.images.get(recipe.key))
     if recorded and whole:
-        return Built(recorded, "already built")
+        return Built(recorded, "already built", known)
     if recorded:
         reporter.step("", f"{recipe.variant.name}: recorded, but its blobs are not in the store; asking the hosts")
         fetched = fetch(peers, recorded, recipe.created, store, reporter)
         if fetched:
-            return fetched
-    image = build_on(builder, recipe, store, reporter)
+            return replace(fetched, measured=known)
+    made = build_on(builder, recipe, store, reporter, bases=bases)
+    image, measured = made.image, made.measured or known
     if recorded and recorded.image.config != image.config:
+        moved = compare.reproduce.moved_text(compare.moved(known, made.measured))
         raise NotReproducibleError(
             "the recorded image is nowhere to be had, and building it again gave another one",
             where=recipe.variant.name,
-            why=f"recorded {recorded.image.config[7:19]}, built {image.config[7:19]}",
+            why=joined((f"recorded {recorded.image.config[7:19]}, built {image.config[7:19]}", moved)),
             hint="ship the new one everywhere: remove the entry from the lock's `images` and run build again",
         )
     store.record(recipe.key, image, recipe.created, name=f"{recipe.variant.image}:{recipe.variant.tag}")
-    return Built(Release.from_record(recipe.key, record_of(recipe, image, store)), "built")
+    record = record_of(recipe, image, store, measured, made.files)
+    return Built(Release.from_record(recipe.key, record), "built", measured)
 
 
-def build_on(builder: Host, recipe: Recipe, store: Store, reporter: Reporter, *, no_cache: bool = False) -> Image:
-    """Build on `builder`, export, make canonical; every blob is in the store, its index does not name it yet."""
+def build_on(
+    builder: Host,
+    recipe: Recipe,
+    store: Store,
+    reporter: Reporter,
+    *,
+    no_cache: bool = False,
+    verb: str = "build",
+    bases: Sequence[Base] | None = None,
+) -> Made:
+    """Build on `builder`, export, make canonical; every blob is in the store, its index does not name it yet.
+
+    Args:
+        bases: as of `build`.
+        verb: names the log, so that a second build leaves the log of the first.
+    """
     if recipe.repo is None:
         raise UsageError(f"{recipe.variant.name} is not resolved", hint="sistership lock")
-    log = places.logs() / f"build-{recipe.variant.name}-{recipe.key[:12]}.log"
+    log = places.logs() / f"{verb}-{recipe.variant.name}-{recipe.key[:12]}.log"
+    archived = None if bases is None else require(bases, store, recipe.variant.name)
     with builder_peer(builder) as peer:
-        with store.scratch() as context:
-            write_context(recipe, recipe.repo, context)
+        with lent(peer, recipe, archived, store, reporter) as sent, store.scratch() as context:
+            write_context(sent, recipe.repo, context)
             context.seek(0)
             reporter.step(peer.name, f"building {recipe.variant.name} for {recipe.platform}, log in {log}")
-            run_build(peer, recipe, context, log, reporter, no_cache=no_cache)
+            run_build(peer, sent, context, log, reporter, no_cache=no_cache)
+            measured = inputs.measure(peer, sent, log, reporter)
         with store.scratch() as saved:
             reporter.step(peer.name, "exporting")
             try:
@@ -130,7 +194,9 @@ def build_on(builder: Host, recipe: Recipe, store: Store, reporter: Reporter, *,
                 labels=recipe.labels,
                 store=store,
             )
-    return image
+            reporter.step("", "reading it back")
+            files = read_back(image, store)
+    return Made(image, measured, files)
 
 
 def path_of(file: BinaryIO) -> Path:
@@ -170,6 +236,9 @@ def _fetch_from(peer: Peer, release: Release, facts: HostFacts, store: Store, re
 
 def load_on_builder(builder: Host, release: Release, store: Store, reporter: Reporter) -> Shipped:
     """The canonical image into the builder's own engine, by the code that loads on any host.
+
+    The engine has to show the predicted ID. Files are not hashed there once more: what was sent whole was compared
+    with its digests twice, staged and by the engine, and a ship that left layers out hashes the files itself.
 
     Raises:
         SistershipError: it could not be loaded.

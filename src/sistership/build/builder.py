@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from sistership.build import checks
 from sistership.build.causes import explain, last_words
-from sistership.errors import BuildError
+from sistership.errors import BuildError, CheckError
 from sistership.host.inventory import Peer
 from sistership.host.transport import quote
 from sistership.recipe.recipe import Recipe
@@ -42,9 +43,10 @@ def run_build(
     """Build on the builder; its whole output goes to `log`.
 
     Raises:
+        CheckError: a check of the image failed.
         BuildError: it failed; the message carries the known cause, or the log's last lines.
     """
-    tail = bytearray()
+    tail, told = bytearray(), checks.Told()
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb", buffering=0) as out:
         steps = StepLines(
@@ -56,21 +58,32 @@ def run_build(
             out.write(chunk)
             tail.extend(chunk)
             del tail[:-_LOG_TAIL]
+            told.feed(chunk)
             steps.feed(chunk)
 
         done = peer.transport.run(
             build_script(peer.docker, recipe, no_cache=no_cache), stdin=_chunks(context), sink=take
         )
     if done.status != 0:
-        raise failure(recipe, peer.name, tail.decode(errors="replace"), log)
+        raise failure(recipe, peer.name, tail.decode(errors="replace"), log, told.findings)
 
 
-def failure(recipe: Recipe, builder: str, text: str, log: Path) -> BuildError:
-    """What a failed build tells a user."""
+def failure(
+    recipe: Recipe, builder: str, text: str, log: Path, failed: Sequence[checks.Finding] = ()
+) -> BuildError | CheckError:
+    """What a failed build tells a user.
+
+    Args:
+        text: the end of its log.
+        log: where all of it is.
+        failed: the checks that ended it.
+    """
+    where = f"{recipe.variant.name} on {builder}"
+    if failed:
+        return checks.refusal(failed, where, f"the whole log: {log}")
     words = last_words(text)
     # Only the end decides: what a step printed long before it failed is no cause.
     cause = explain(words)
-    where = f"{recipe.variant.name} on {builder}"
     return BuildError(
         f"the build failed:\n{words}",
         where=where,

@@ -2,7 +2,7 @@
 
 from sistership.compare import report, reproduce
 from sistership.compare.model import Cause, Comparison, Difference, Kind, Part, Side, What
-from sistership.compare.records import hashes, inputs, records
+from sistership.compare.records import Moved, hashes, inputs, moved, records
 from sistership.compare.whole import images, saved
 
 __all__ = [
@@ -10,12 +10,14 @@ __all__ = [
     "Comparison",
     "Difference",
     "Kind",
+    "Moved",
     "Part",
     "Side",
     "What",
     "hashes",
     "images",
     "inputs",
+    "moved",
     "records",
     "report",
     "reproduce",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sistership.compare.causes import causes_of
 from sistership.compare.layers import LayerSource, differing
@@ -14,6 +14,29 @@ from sistership.image.identity import Image
 
 #: What follows from the build instead of deciding it.
 _RESULTS: Final = ("config", "manifest", "manifest_plain", "layers", "files")
+#: What decides a build, what explains most first. An entry may lack one: made before it was kept, or not measured.
+INPUTS: Final = ("toolchain", "packages", "bases", "snapshot", "patches", "flags", "commit", "tree")
+
+
+class Moved(NamedTuple):
+    """An input that two entries do not share.
+
+    Attributes:
+        group: the field of the entry: `packages`.
+        name: inside it: `gcc-12`; "" where the field is one value.
+        old: the value in A; "" where A has none.
+        new: the value in B; "" where B has none.
+    """
+
+    group: str
+    name: str
+    old: str
+    new: str
+
+    @property
+    def path(self) -> str:
+        """Group and name as one."""
+        return f"{self.group}.{self.name}" if self.name else self.group
 
 
 def records(a: Mapping[str, Any], b: Mapping[str, Any], *, names: tuple[str, str] = ("A", "B")) -> Comparison:
@@ -29,17 +52,36 @@ def records(a: Mapping[str, Any], b: Mapping[str, Any], *, names: tuple[str, str
     files = [*hashes(a.get("files", {}), b.get("files", {}))]
     layers = [] if files else [*_layers(one, two)]
     unread = () if same else ("the bytes: only what the lock says was compared",)
-    return Comparison(sides[0], sides[1], same, (*found, *files, *layers), unread)
+    return Comparison(sides[0], sides[1], same, (*found, *files, *layers), (*unread, *unrecorded(a, b, names)))
+
+
+def moved(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[Moved, ...]:
+    """Everything in two entries of the lock that is no result and not the same, what explains most first.
+
+    A field that one entry lacks as a whole is unknown there, and nothing is claimed of it.
+    """
+    lacking = {name for name in INPUTS if (name in a) != (name in b)}
+    left_out = {*_RESULTS, *lacking}
+    groups = [*INPUTS, *sorted({*a, *b} - {*INPUTS})]
+    return tuple(row for group in groups if group not in left_out for row in _moved(group, a.get(group), b.get(group)))
 
 
 def inputs(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Difference]:
-    """Everything in two entries of the lock that is no result: commit, toolchain, packages, archs."""
-    mine, theirs = (leaves({key: value for key, value in side.items() if key not in _RESULTS}) for side in (a, b))
-    for name in sorted({*mine, *theirs}):
-        one, two = mine.get(name, "nothing"), theirs.get(name, "nothing")
-        if one != two:
-            found = Difference(None, "", name, Kind.INPUT, f"{one} in A, {two} in B")
-            yield replace(found, causes=causes_of(found))
+    """What `moved` finds, as differences with causes."""
+    for row in moved(a, b):
+        detail = f"{row.old or 'nothing'} in A, {row.new or 'nothing'} in B"
+        found = Difference(None, "", row.path, Kind.INPUT, detail)
+        yield replace(found, causes=causes_of(found))
+
+
+def unrecorded(a: Mapping[str, Any], b: Mapping[str, Any], names: tuple[str, str] = ("A", "B")) -> tuple[str, ...]:
+    """In words: the inputs that could not be compared, since one entry does not have them."""
+    lacking = [[name for name in INPUTS if name in there and name not in here] for here, there in ((a, b), (b, a))]
+    return tuple(
+        f"inputs that {side} does not record: {', '.join(missing)}"
+        for side, missing in zip(names, lacking, strict=True)
+        if missing
+    )
 
 
 def hashes(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Difference]:
@@ -50,6 +92,14 @@ def hashes(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Difference]:
             yield Difference(None, "", path, Kind.ADDED if one is None else Kind.REMOVED)
         elif one != two:
             yield Difference(None, "", path, Kind.CONTENT, f"sha256 {one[:12]} in A, {two[:12]} in B")
+
+
+def _moved(group: str, one: Any, two: Any) -> Iterator[Moved]:
+    mine, theirs = (leaves(value, group) for value in (one, two))
+    for path in sorted({*mine, *theirs}):
+        old, new = mine.get(path, ""), theirs.get(path, "")
+        if old != new:
+            yield Moved(group, path[len(group) + 1 :], old, new)
 
 
 def _layers(one: Image, two: Image) -> Iterator[Difference]:

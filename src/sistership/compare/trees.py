@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Final
 
@@ -77,6 +78,45 @@ def _whole(layer: LayerSource, kind: Kind, detail: str) -> Difference:
     return Difference(layer.number, layer.instruction, "", kind, detail)
 
 
+def alone(layer: LayerSource, others: Sequence[LayerSource], scratch: Scratch, *, in_a: bool) -> Iterator[Difference]:
+    """What a layer that one image alone has does to its files: each against what the other image has at its path.
+
+    Layers of a base are not looked into: they are large, and their own digest has told already.
+
+    Args:
+        layer: the layer.
+        others: all layers of the other image, from the lowest on.
+        scratch: makes temporary files, gone when closed.
+        in_a: the layer is A's.
+
+    Raises:
+        BuildError: a layer is damaged.
+    """
+    if layer.base or layer.open is None:
+        return
+    with layer.open() as span, ExitStack() as stack:
+        # Directories are there for their attributes alone: every entry comes with its ancestors.
+        mine = {one.path: one for one in entries(span, layer.instruction) if one.kind is not Type.DIRECTORY}
+        theirs = _held(set(mine), others, stack)
+        a, b = (mine, theirs) if in_a else (theirs, mine)
+        for found in _between(a, b, scratch):
+            told = replace(found, layer=layer.number, instruction=layer.instruction)
+            yield replace(told, causes=causes_of(told))
+
+
+def _held(paths: set[bytes], layers: Sequence[LayerSource], stack: ExitStack) -> Tree:
+    """What an image's own layers have at these paths, the topmost of each; the stack keeps their bytes open."""
+    found: dict[bytes, Entry] = {}
+    left = set(paths)
+    for layer in reversed(layers):
+        if not left or layer.base or layer.open is None:
+            continue
+        tree = {entry.path: entry for entry in entries(stack.enter_context(layer.open()), layer.instruction)}
+        found |= {path: tree[path] for path in left & tree.keys()}
+        left -= tree.keys()
+    return found
+
+
 def between(a: Span, b: Span, scratch: Scratch) -> Iterator[Difference]:
     """What differs between two uncompressed layers, sorted by path; without layer and causes.
 
@@ -84,6 +124,10 @@ def between(a: Span, b: Span, scratch: Scratch) -> Iterator[Difference]:
         BuildError: one of them is damaged.
     """
     mine, theirs = ({entry.path: entry for entry in entries(span, name)} for span, name in ((a, "A"), (b, "B")))
+    yield from _between(mine, theirs, scratch)
+
+
+def _between(mine: Tree, theirs: Tree, scratch: Scratch) -> Iterator[Difference]:
     left = DEEPEST
     for path in sorted({*mine, *theirs}):
         one, two = mine.get(path), theirs.get(path)

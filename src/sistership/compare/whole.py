@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -43,12 +43,7 @@ def images(a: Image, store_a: Store, b: Image, store_b: Store, *, names: tuple[s
         BuildError: a layer is damaged.
         SistershipError: a blob is damaged, or the disk fails.
     """
-    sides = tuple(Side(name, image.config, image.platform) for name, image in zip(names, (a, b), strict=True))
-    if _identity(a) == _identity(b):
-        return Comparison(sides[0], sides[1], same=True)
-    sources = [_sources(image, store) for image, store in ((a, store_a), (b, store_b))]
-    configs = [_config(image, store) for image, store in ((a, store_a), (b, store_b))]
-    return _compared((sides[0], sides[1]), sources[0], sources[1], (configs[0], configs[1]), store_a.scratch)
+    return two(stored(a, store_a, names[0]), stored(b, store_b, names[1]), store_a.scratch)
 
 
 def saved(a: Path, b: Path, scratch: Scratch, *, names: tuple[str, str] | None = None) -> Comparison:
@@ -63,45 +58,85 @@ def saved(a: Path, b: Path, scratch: Scratch, *, names: tuple[str, str] | None =
     Raises:
         BuildError: a file is damaged, or holds no image or several.
     """
-    with open_saved(a, scratch) as one, open_saved(b, scratch) as two:
-        sides = tuple(
-            Side(name, digest_of(image.config_bytes), platform_of(image.config))
-            for name, image in zip(names or (a.name, b.name), (one, two), strict=True)
-        )
-        if one.config_bytes == two.config_bytes:
-            return Comparison(sides[0], sides[1], same=True)
-        sources = [_saved_sources(image) for image in (one, two)]
-        return _compared((sides[0], sides[1]), sources[0], sources[1], (one.config, two.config), scratch)
+    with saved_image(a, scratch, names and names[0]) as one, saved_image(b, scratch, names and names[1]) as other:
+        return two(one, other, scratch)
 
 
-def _identity(image: Image) -> tuple[object, ...]:
-    return image.config, image.diff_ids, image.platform
+@dataclass(frozen=True)
+class Opened:
+    """One image, wherever it is, with a way to its layers.
+
+    Attributes:
+        config: None where its bytes are not at hand.
+        layers: from the lowest on.
+    """
+
+    side: Side
+    config: Mapping[str, Any] | None = field(repr=False)
+    layers: tuple[LayerSource, ...]
+
+    @property
+    def diff_ids(self) -> tuple[str, ...]:
+        """Of all layers, from the lowest on."""
+        return tuple(layer.diff_id for layer in self.layers)
 
 
-def _compared(
-    sides: tuple[Side, Side],
-    a: Sequence[LayerSource],
-    b: Sequence[LayerSource],
-    configs: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None],
-    scratch: Scratch,
-) -> Comparison:
+def stored(image: Image, store: Store, name: str) -> Opened:
+    """An image whose blobs are in the store, or some of them."""
+    return Opened(Side(name, image.config, image.platform), _config(image, store), tuple(_sources(image, store)))
+
+
+@contextmanager
+def saved_image(path: Path, scratch: Scratch, name: str | None = None) -> Iterator[Opened]:
+    """An image in a file that ``docker save`` or ``export`` wrote; its layers can be read while the block lasts.
+
+    Raises:
+        BuildError: the file is damaged, or holds no image or several.
+    """
+    with open_saved(path, scratch) as image:
+        side = Side(name or path.name, digest_of(image.config_bytes), platform_of(image.config))
+        yield Opened(side, image.config, tuple(_saved_sources(image)))
+
+
+def two(a: Opened, b: Opened, scratch: Scratch) -> Comparison:
+    """Compare two images; what is not at hand is said to be unread.
+
+    Raises:
+        BuildError: a layer is damaged.
+        SistershipError: a blob is damaged, or the disk fails.
+    """
+    if (a.side.config, a.diff_ids, a.side.platform) == (b.side.config, b.diff_ids, b.side.platform):
+        return Comparison(a.side, b.side, same=True)
     found: list[Difference] = []
     unread: list[str] = []
-    pairs = differing(a, b)
+    layers_a, layers_b = _based(a.layers, b.layers), _based(b.layers, a.layers)
+    pairs = differing(layers_a, layers_b)
     for mine, theirs in pairs:
         found += trees.compare((mine, theirs), scratch)
         if mine and theirs and (mine.open is None or theirs.open is None):
             unread.append(f"layer {mine.number} ({mine.instruction})")
-    if not pairs and [layer.diff_id for layer in a] != [layer.diff_id for layer in b]:
+        elif mine and theirs is None:
+            found += trees.alone(mine, layers_b, scratch, in_a=True)
+        elif theirs and mine is None:
+            found += trees.alone(theirs, layers_a, scratch, in_a=False)
+    if not pairs and a.diff_ids != b.diff_ids:
         found.append(Difference(None, "", "layers", Kind.CONFIG, "the same layers in another order"))
-    if configs[0] is None or configs[1] is None:
+    if a.config is None or b.config is None:
         unread.append("the config")
     else:
-        found += config(configs[0], configs[1])
+        found += config(a.config, b.config)
     skipped = sum(one.kind is Kind.CONTENT and not one.parts for one in found)
     if skipped:
         unread.append(f"the inside of {skipped} more files")
-    return Comparison(*sides, same=False, differences=tuple(found), unread=tuple(unread))
+    return Comparison(a.side, b.side, same=False, differences=tuple(found), unread=tuple(unread))
+
+
+def _based(layers: tuple[LayerSource, ...], others: tuple[LayerSource, ...]) -> tuple[LayerSource, ...]:
+    """Layers of an image that does not say which came with its base: as many as the other image says."""
+    count = sum(layer.base for layer in others)
+    if any(layer.base for layer in layers) or not count < len(layers):
+        return layers
+    return tuple(replace(layer, base=number < count) for number, layer in enumerate(layers))
 
 
 def config(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Difference]:
@@ -156,9 +191,14 @@ def _saved_sources(image: SavedImage) -> list[LayerSource]:
     count = len(image.diff_ids)
     made = [str(line.get("created_by", "")) for line in history] if len(history) == count else [""] * count
     return [
-        LayerSource(number + 1, made[number], False, diff_id, partial(_saved_layer, image, number))
+        LayerSource(number + 1, made[number], _of_base(made[number]), diff_id, partial(_saved_layer, image, number))
         for number, diff_id in enumerate(image.diff_ids)
     ]
+
+
+def _of_base(instruction: str) -> bool:
+    """Whether a canonical image says of a layer that it came with the base; other images do not say."""
+    return instruction.startswith("base layer ")
 
 
 @contextmanager

@@ -86,7 +86,7 @@ class Board(Listener):
                 self._above((line(event) or ("", ""))[1])
             case events.Failed() | events.Summary():
                 self.close()
-            case events.Version() | events.Built() | events.Resolved():
+            case events.Version() | events.Built() | events.Resolved() | events.Archived():
                 pass
             case _:
                 self._draw()

@@ -8,6 +8,7 @@
     Note        a line that stays to be read: what to do next
     Warned      legal, but probably not meant
     Resolved    a variant was resolved into the lock
+    Archived    a base is in the store
     Built       an image is there
     HostDone    a host's outcome
     Failed      the run ends with an error
@@ -171,6 +172,26 @@ class Resolved:
 
 
 @dataclass(frozen=True)
+class Archived:
+    """A base is in the store, so that it can be built upon without its registry.
+
+    Attributes:
+        base: its pin, `name:tag@sha256:…`.
+        config: digest of its config.
+        layers: how many it has.
+        bytes: of their blobs in the store.
+        new: bytes that this run added.
+    """
+
+    base: str
+    platform: str
+    config: str
+    layers: int
+    bytes: int
+    new: int
+
+
+@dataclass(frozen=True)
 class Built:
     """An image is there.
 
@@ -254,7 +275,8 @@ class Detail:
 
 
 Event = (
-    Version | Begin | Plan | Step | Progress | Note | Warned | Resolved | Built | HostDone | Failed | Summary | Detail
+    Version | Begin | Plan | Step | Progress | Note | Warned | Resolved | Archived | Built | HostDone | Failed
+    | Summary | Detail
 )  # fmt: skip
 
 

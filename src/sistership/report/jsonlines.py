@@ -30,6 +30,7 @@ TYPES: Final[Mapping[type, str]] = {
     events.Note: "note",
     events.Warned: "warning",
     events.Resolved: "variant",
+    events.Archived: "base",
     events.Built: "image",
     events.HostDone: "host",
     events.Failed: "error",

@@ -19,7 +19,7 @@ def line(event: Event) -> tuple[str, str] | None:  # noqa: PLR0911 - one for eac
         case events.Step(host, text):
             return host, text
         case events.Progress(host, step, done, total, unit):
-            return host, f"{step} {amount(done, unit)} of {amount(total, unit)}" if total else f"{step} {done}"
+            return host, f"{step} {amount(done, unit)}" + (f" of {amount(total, unit)}" if total else "")
         case events.Begin(title):
             return "", title
         case events.Note(text):

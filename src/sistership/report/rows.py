@@ -78,7 +78,7 @@ class Rows:
                 again = bool(hosts) and list(self._rows) == list(hosts) and all(row.waits for row in self.all)
                 self.titles = [*self.titles, title] if again else [title]
                 self._rows = {host: Row(host, now, now) for host in hosts}
-            case events.Built() | events.Resolved():
+            case events.Built() | events.Resolved() | events.Archived():
                 self._rows.clear()
                 self.titles = []
             case events.Step(host, text):

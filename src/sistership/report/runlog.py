@@ -174,6 +174,8 @@ def _worded(event: Event) -> tuple[str, str]:  # noqa: PLR0911 - one for each ki
         case events.Resolved():
             changed = "changed" if event.changed else "as before"
             return "", f"locked: {event.variant} at {event.commit}, tree {event.tree}, {changed}"
+        case events.Archived():
+            return "", f"archived: {event.base} {event.platform}: {event.new} of {event.bytes} bytes new"
         case events.Built():
             return "", f"image: {event.variant} {event.platform}: {event.how} on {event.builder}: {event.config}"
         case _:

@@ -60,7 +60,7 @@ _VALUES: Final[Mapping[str, Sequence[str]]] = {
 #: Flags whose value is a name of the matrix.
 _NAMES: Final = frozenset({"--builder", "--hosts", "--source", "--variant"})
 #: What stands after a verb without a flag, where it is no other verb's matter.
-_OPERANDS: Final[Mapping[str, Sequence[str]]] = {"completion": SHELLS, "diff": (), "import": ()}
+_OPERANDS: Final[Mapping[str, Sequence[str]]] = {"check": (), "completion": SHELLS, "diff": (), "import": ()}
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ def offer(words: Sequence[str], verbs: Mapping[str, Verb], names: Callable[[str 
 
 
 def _operand(verb: str, word: str, before: Sequence[str], names: Callable[[str | None], Names]) -> Offer:
-    """What fits after a verb without a flag: its own words, or files; `diff` takes variants too."""
-    own = names(_matrix(before)).variants if verb == "diff" else _OPERANDS[verb]
+    """What fits after a verb without a flag: its own words, or files; `check` and `diff` take variants too."""
+    own = names(_matrix(before)).variants if verb in {"check", "diff"} else _OPERANDS[verb]
     return Offer(_starting(word, dict.fromkeys(own, "")), Paths.NONE if _OPERANDS[verb] else Paths.FILES)
 
 

@@ -14,6 +14,7 @@ from sistership.tasks.run import Run
 from sistership.tasks.verb import finish, json_text, positive, print_json, say, verb
 
 if TYPE_CHECKING:
+    from sistership.image.bases import Base
     from sistership.recipe.recipe import Recipe
     from sistership.tasks.session import Session
 
@@ -27,6 +28,7 @@ def build(
     matrix: str | None = None,
     source: list[str] | None = None,
     locked: bool = False,
+    offline: bool = False,
     dry_run: bool = False,
     json: bool = False,
 ) -> None:
@@ -37,11 +39,12 @@ def build(
     session = Session.open(matrix, source=source or ())
     chosen = session.variants(variant, platform)
     session.warn(chosen)
-    session.resolve(chosen, locked=locked, dry=dry_run)
+    # What is not locked would have to be asked from a registry.
+    session.resolve(chosen, locked=locked or offline, dry=dry_run)
     for recipe in session.recipes(chosen, with_source=not dry_run):
         name = f"{recipe.variant.name} ({recipe.platform})"
         run.reporter.tell(Begin(name, recipe.variant.name, recipe.platform, recipe.key))
-        built = would_build(session, recipe) if dry_run else build_one(session, recipe)
+        built = (would_build if dry_run else build_one)(session, recipe, offline=offline)
         run.reporter.tell(built)
         if run.json:
             continue
@@ -51,15 +54,17 @@ def build(
             say(f"{name}: {built.how}: {built.image}  config {(built.config or '')[7:19]}")
 
 
-def build_one(session: Session, recipe: Recipe) -> Built:
+def build_one(session: Session, recipe: Recipe, *, offline: bool = False) -> Built:
     """Have a recipe's image in the store, in the lock, and where it was built."""
     from sistership.build import build as rooms  # noqa: PLC0415 - keeps --list and --help quick
 
     store = session.store()
     builder = rooms.builder_host(session.matrix, recipe.variant, recipe.platform)
     peers = tuple(session.matrix.hosts.values())
-    built = rooms.build(recipe, session.lock, store, builder, peers, session.reporter)
-    record = rooms.record_of(recipe, built.release.image, store)
+    bases = bases_of(session, recipe) if offline else None
+    built = rooms.build(recipe, session.lock, store, builder, peers, session.reporter, bases=bases)
+    known = built.release.files if built.how == "built" else None
+    record = rooms.record_of(recipe, built.release.image, store, built.measured, known)
     try:
         # First, so that a run that was killed here is finished by the next one instead of found "already built".
         if built.how == "built":
@@ -78,12 +83,28 @@ def build_one(session: Session, recipe: Recipe) -> Built:
     )
 
 
-def would_build(session: Session, recipe: Recipe) -> Built:
-    """What `build` would do for a recipe."""
+def bases_of(session: Session, recipe: Recipe) -> list[Base]:
+    """The bases that a recipe is built on, as the lock pins them."""
+    from sistership.image.bases import Base  # noqa: PLC0415 - keeps --list and --help quick
+
+    pins = session.lock.variants[recipe.variant.name].bases.values()
+    return [Base(reference, recipe.platform) for reference in dict.fromkeys(pins)]
+
+
+def would_build(session: Session, recipe: Recipe, *, offline: bool = False) -> Built:
+    """What `build` would do for a recipe.
+
+    Raises:
+        LockError: it would be built offline, and a base of it is not archived.
+    """
     from sistership.build import build as rooms  # noqa: PLC0415 - keeps --list and --help quick
 
     recorded, whole = rooms.already_built(recipe, session.lock, session.store())
     how = "already built" if whole else ("recorded, blobs missing" if recorded else "to be built")
+    if offline and not whole:
+        from sistership.image.bases import require  # noqa: PLC0415 - seldom needed
+
+        require(bases_of(session, recipe), session.store(), recipe.variant.name)
     builder = rooms.builder_host(session.matrix, recipe.variant, recipe.platform)
     return Built(recipe.variant.name, recipe.platform, recipe.key, how, builder.name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from invoke import Collection
 
-from sistership.tasks import compare, fleet, images, pipelines, recipes, start
+from sistership.tasks import check, compare, fleet, images, pipelines, recipes, start
 
 
 def namespace() -> Collection:
@@ -14,7 +14,7 @@ def namespace() -> Collection:
         ns.add_task(task)
     for task in (pipelines.matrix_, pipelines.export, pipelines.import_):
         ns.add_task(task, name=task.body.__name__.rstrip("_"))
-    for task in (compare.reproduce, compare.diff):
+    for task in (check.check, compare.reproduce, compare.diff):
         ns.add_task(task)
     for task in (start.init, start.doctor, start.schema, start.completion):
         ns.add_task(task)

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING
 from invoke import Context
 
 from sistership.errors import UsageError
-from sistership.report.events import Moved, Resolved
+from sistership.report.events import Archived, Moved, Resolved
 from sistership.tasks.run import Run
 from sistership.tasks.verb import say, verb
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sistership.matrix.model import Variant
     from sistership.recipe.recipe import Recipe
+    from sistership.tasks.session import Session
 
 
 @verb(json="lines")
@@ -27,6 +31,7 @@ def lock(
     source: list[str] | None = None,
     upgrade: bool = False,
     locked: bool = False,
+    archive_bases: bool = False,
     dry_run: bool = False,
     json: bool = False,
 ) -> None:
@@ -50,6 +55,41 @@ def lock(
         if run.json:
             continue
         say(f"{each.name}: {found.commit[:12]} b{found.number}, tree {found.tree[:12]}, {len(found.patches)} patches")
+    if archive_bases:
+        archive(session, chosen, run, dry=dry_run)
+
+
+def archive(session: Session, chosen: Sequence[Variant], run: Run, *, dry: bool) -> None:
+    """Keep the bases of these variants in the store, each once, fetched by the builder that builds on it.
+
+    Args:
+        dry: say which are not there yet, and fetch nothing.
+    """
+    from sistership.build import bases as rooms  # noqa: PLC0415 - keeps --list and --help quick
+    from sistership.build.build import builder_host, builder_peer  # noqa: PLC0415
+    from sistership.image.bases import Base, kept  # noqa: PLC0415
+
+    store = session.store()
+    wanted = {
+        Base(reference, platform): builder_host(session.matrix, each, platform)
+        for each in chosen
+        for platform in each.platforms
+        for reference in session.lock.variants[each.name].bases.values()
+    }
+    if dry:
+        for base in wanted:
+            there = kept(base, store, deep=False)
+            session.reporter.step("", f"{base}: {'archived already' if there else 'would be archived'}")
+        return
+    found = []
+    for base, builder in wanted.items():
+        with builder_peer(builder) as peer:
+            found.append(rooms.archive(peer, base, store, session.reporter))
+        image = found[-1].image
+        size = sum(layer.size for layer in {layer.digest: layer for layer in image.layers}.values())
+        run.reporter.tell(Archived(base.reference, base.platform, image.config, len(image.layers), size, found[-1].new))
+    if not run.json:
+        say(f"archived: {rooms.summary(found)}")
 
 
 @verb

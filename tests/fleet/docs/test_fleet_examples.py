@@ -19,7 +19,21 @@ pages = importlib.util.module_from_spec(_SPEC)
 sys.modules["docs_pages"] = pages
 _SPEC.loader.exec_module(pages)
 
-ORDER = ("lock", "render", "build", "plan", "ship", "matrix", "export", "import", "diff", "verify", "doctor", "fleet")
+ORDER = (
+    "lock",
+    "render",
+    "build",
+    "plan",
+    "ship",
+    "matrix",
+    "export",
+    "import",
+    "diff",
+    "check",
+    "verify",
+    "doctor",
+    "fleet",
+)
 FORGET = (
     "docker ps -aq | xargs -r docker rm -f; docker images -q | sort -u | xargs -r docker rmi -f; "
     "docker system prune -af >/dev/null; rm -rf ~/.cache/sistership/stage"

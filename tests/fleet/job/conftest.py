@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,6 +103,17 @@ class Project:
         """Remove every image and staged file from a host."""
         script = "docker ps -aq | xargs -r docker rm -f; docker images -q | sort -u | xargs -r docker rmi -f"
         self.fleet.ssh(host, f"{script}; docker system prune -af >/dev/null; rm -rf ~/.cache/sistership/stage")
+
+
+@pytest.fixture(scope="session")
+def project_in(fleet: Fleet) -> Callable[[Path], Project]:
+    """A project in any folder, with a store of its own there."""
+
+    def make(folder: Path) -> Project:
+        own = {"SISTERSHIP_STORE": str(folder / "store"), "SISTERSHIP_LOGS": str(folder / "logs")}
+        return Project(folder, fleet, {**os.environ, **own})
+
+    return make
 
 
 @pytest.fixture(scope="session")
