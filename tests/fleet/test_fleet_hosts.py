@@ -11,8 +11,8 @@ import time
 import pytest
 
 from sistership import fleet as practice
-from sistership.fleet import bases, containers, paths
-from sistership.fleet.spec import BASES, HOSTS
+from sistership.fleet import bases, containers, lifecycle, paths
+from sistership.fleet.spec import BASES
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -45,7 +45,7 @@ def test_engine_and_store(fleet, host, version, store, driver):
     assert fleet.states[host].engine.driver == driver
 
 
-@pytest.mark.parametrize("host", sorted(HOSTS))
+@pytest.mark.parametrize("host", sorted(spec.name for spec in lifecycle.chosen(None)))
 def test_runs_a_container(fleet, host):
     """A container made from the host's own shell and libraries runs and prints."""
     tag = f"fleet-test-{host}:1"
@@ -60,8 +60,9 @@ def test_runs_a_container(fleet, host):
 def test_hosts_are_separate_machines(fleet):
     """No host sees another's images, and each has its own address and ssh host key."""
     addresses = {state.address for state in fleet.states.values()}
-    keys = {line.split()[2] for line in fleet.files.known_hosts.read_text().splitlines()}
-    assert len(addresses) == len(keys) == len(HOSTS)
+    known = [line.split() for line in fleet.files.known_hosts.read_text().splitlines()]
+    keys = {words[2] for words in known if words[0].split(",")[0] in fleet.states}
+    assert len(addresses) == len(keys) == len(fleet.states)
 
 
 def test_host_keys_are_strict(fleet, tmp_path):
@@ -150,6 +151,6 @@ def test_a_second_clone_reaches_the_same_fleet(fleet, tmp_path):
 
 
 def test_status_tells_all(fleet):
-    """`status` names every host with address and engine."""
+    """`status` names every host with address and engine; one on request may be there as well."""
     states = {state.name: state for state in practice.status()}
-    assert states == fleet.states
+    assert states.items() >= fleet.states.items()

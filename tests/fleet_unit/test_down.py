@@ -1,4 +1,4 @@
-"""What `down` removes, and what it never touches."""
+"""What `down` and `remove` take away, and what they never touch; what `status` shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from docker.errors import NotFound
 
 from sistership.errors import HostUnfitError
 from sistership.fleet import containers, lifecycle
-from sistership.fleet.paths import State
+from sistership.fleet.paths import State, project_files
 from sistership.fleet.spec import HOST_LABEL, LABEL, LABELS
 
 
@@ -83,3 +83,29 @@ def test_a_strangers_container_is_refused():
     with pytest.raises(HostUnfitError, match="not of the fleet"):
         containers.find(_Engine({}), "sistership-practice-builder")
     assert containers.find(_Engine({}), "sistership-practice-other") is None
+
+
+def test_removing_some_leaves_the_others(monkeypatch, home, tmp_path):
+    """A host that is named goes with its volumes; others, the network and the caches stay, and ssh forgets the one."""
+    host, other = (_Engine({**LABELS, HOST_LABEL: name}).container for name in ("docker28", "builder"))
+    gone: list[str] = []
+    monkeypatch.setattr(containers, "connect", lambda: None)
+    monkeypatch.setattr(containers, "all_of_fleet", lambda _client: {"docker28": host, "builder": other})
+    monkeypatch.setattr(containers, "remove", lambda container: gone.append(container.labels[HOST_LABEL]))
+    monkeypatch.setattr(containers, "address", lambda _container: "192.0.2.7")
+    lifecycle.remove(tmp_path, hosts=["*28"])
+    assert gone == ["docker28"]
+    assert (home.roots / "x").exists()
+    text = project_files(tmp_path).ssh_config.read_text()
+    assert ("Host builder" in text, "Host docker28" in text) == (True, False)
+
+
+@pytest.mark.parametrize(("there", "shown"), [((), False), (("docker28",), True)])
+def test_status_shows_a_host_on_request_where_it_exists(monkeypatch, there, shown):
+    """Hosts that nobody asked for are not missing; one that exists is shown, also when it is off."""
+    off = SimpleNamespace(status="exited", attrs={"NetworkSettings": {"Networks": {}}})
+    monkeypatch.setattr(containers, "connect", lambda: None)
+    monkeypatch.setattr(containers, "all_of_fleet", lambda _client: dict.fromkeys(there, off))
+    states = {state.name: state.state for state in lifecycle.status()}
+    assert states.pop("docker28", None) == ("exited" if shown else None)
+    assert states == dict.fromkeys(["builder", "classic20", "classic26", "containerd26"], "missing")

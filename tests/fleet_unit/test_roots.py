@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import threading
 
 import pytest
@@ -29,9 +30,34 @@ def test_argv_without_mirror():
     assert roots.argv(ROOT, None)[-2:] == ["trixie", "-"]
 
 
-def test_argv_with_proxy():
-    """The proxy of this machine's apt is handed on."""
-    assert '--aptopt=Acquire::http::Proxy "http://p:3142"' in roots.argv(ROOT, None, "http://p:3142")
+def test_argv_with_options():
+    """Settings of this machine's apt are handed on, each as a word of its own."""
+    argv = roots.argv(ROOT, None, ('Acquire::http::Proxy "http://p:3142"', 'Acquire::Check-Valid-Until "false"'))
+    assert '--aptopt=Acquire::http::Proxy "http://p:3142"' in argv
+    assert '--aptopt=Acquire::Check-Valid-Until "false"' in argv
+
+
+@pytest.mark.skipif(not shutil.which("apt-config"), reason="only where there is apt")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('Acquire::Check-Valid-Until "no";\nAcquire::Retries "3";\n', ('Acquire::Check-Valid-Until "no"',)),
+        ('Acquire::http::Proxy "http://p:3142";\n', ('Acquire::http::Proxy "http://p:3142"',)),
+        ('Acquire::http::Proxy "";\n', ()),
+    ],
+)
+def test_apt_options(tmp_path, monkeypatch, text, expected):
+    """What this machine's apt needs for its mirror comes from apt itself, and nothing else does."""
+    config = tmp_path / "apt.conf"
+    config.write_text(f'Dir::Etc::Main "/dev/null";\nDir::Etc::Parts "/dev/null";\n{text}')
+    monkeypatch.setenv("APT_CONFIG", str(config))
+    assert roots.apt_options() == expected
+
+
+def test_apt_options_without_apt(monkeypatch):
+    """A machine without apt has no such settings."""
+    monkeypatch.setenv("PATH", "")
+    assert roots.apt_options() == ()
 
 
 def test_key_follows_the_packages():
@@ -85,6 +111,7 @@ def test_missing_mmdebstrap(tmp_path, monkeypatch):
         ("W: GPG error: NO_PUBKEY 0123", "debian-archive-keyring"),
         ("E: newuidmap not found", "uidmap"),
         ("cannot write: No space left on device", "disk"),
+        ("E: Release file for http://m/InRelease is expired (invalid since 23d).", "Check-Valid-Until"),
         ("E: Failed to fetch", "SISTERSHIP_MIRROR"),
     ],
 )

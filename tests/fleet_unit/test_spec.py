@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+from dataclasses import replace
 
 import pytest
 
@@ -15,8 +16,22 @@ from sistership.fleet.spec import CAPABILITIES, HOSTS
 
 
 def test_hosts_of_one_suite_share_a_root():
-    """All hosts of the newer suite are made from one root filesystem."""
+    """All hosts of the newer suite are made from one root filesystem, and so are those of the next."""
     assert HOSTS["builder"].root is HOSTS["classic26"].root is HOSTS["containerd26"].root
+    assert HOSTS["docker28"].root is HOSTS["containerd28"].root
+
+
+def test_a_suite_that_moves_is_no_part_of_the_fleet():
+    """What Debian has not released is started on request alone, so that a bad day there breaks nobody's fleet."""
+    assert {name for name, spec in HOSTS.items() if spec.on_request} == {"docker28", "containerd28"}
+    assert {spec.root.suite for spec in HOSTS.values() if not spec.on_request} == {"bookworm", "trixie"}
+
+
+def test_starting_on_request_does_not_change_a_container(tmp_path):
+    """Whether a host has to be named decides nothing about its container, so none is made anew for it."""
+    spec, home = HOSTS["docker28"], State(tmp_path)
+    files = containers.files_of(spec, home)
+    assert containers.spec_key(replace(spec, on_request=False), files, home) == containers.spec_key(spec, files, home)
 
 
 def test_no_capability_that_machines_lack():
@@ -37,7 +52,7 @@ def test_spec_key_follows_every_file(tmp_path):
 
 
 def test_files_of_hosts(tmp_path):
-    """Only the builder gets a registry; only containerd26 the containerd store; keys are private."""
+    """Only the builder gets a registry; only containerd26 and containerd28 the containerd store; keys are private."""
     by_host = {
         name: {file.path: file for file in containers.files_of(spec, State(tmp_path))} for name, spec in HOSTS.items()
     }
@@ -45,7 +60,7 @@ def test_files_of_hosts(tmp_path):
     features = {
         name: json.loads(files["/etc/docker/daemon.json"].text).get("features") for name, files in by_host.items()
     }
-    assert {name for name, found in features.items() if found} == {"containerd26"}
+    assert {name for name, found in features.items() if found} == {"containerd26", "containerd28"}
     assert features["containerd26"] == {"containerd-snapshotter": True}
     assert {files["/etc/practice/host_key"].mode for files in by_host.values()} == {0o600}
     assert len({files["/etc/practice/host_key"].text for files in by_host.values()}) == len(HOSTS)
@@ -87,10 +102,40 @@ def test_unknown_host_is_a_usage_error():
     assert "classic20" in str(caught.value)
 
 
-def test_chosen_keeps_the_fleets_order():
-    """Hosts come in the fleet's order; None means all."""
-    assert [spec.name for spec in lifecycle.chosen(["containerd26", "builder"])] == ["builder", "containerd26"]
-    assert [spec.name for spec in lifecycle.chosen(None)] == list(HOSTS)
+FLEET = ["builder", "classic20", "classic26", "containerd26"]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (None, FLEET),
+        ([], []),
+        (["containerd26", "builder"], ["builder", "containerd26"]),
+        (["docker28"], ["docker28"]),
+        (["*28", "builder"], ["builder", "docker28", "containerd28"]),
+        (["*"], [*FLEET, "docker28", "containerd28"]),
+        (["*", "^docker*"], [*FLEET, "containerd28"]),
+        (["^builder"], FLEET[1:]),
+        (["^docker28"], FLEET),
+    ],
+)
+def test_chosen(names, expected):
+    """Hosts come in the fleet's order; those on request come only where a name or a glob takes them in."""
+    assert [spec.name for spec in lifecycle.chosen(names)] == expected
+
+
+@pytest.mark.parametrize("names", [["docker28", "^docker28"], ["^*"]])
+def test_leaving_out_everything_is_a_usage_error(names):
+    """A choice that leaves no host would do nothing and look like success."""
+    with pytest.raises(UsageError, match="left out"):
+        lifecycle.chosen(names)
+
+
+@pytest.mark.parametrize("name", ["", "^", "classic99*", "^bilder"])
+def test_what_matches_no_host_is_refused(name):
+    """An empty part, a glob without a host and a host left out that does not exist are mistakes."""
+    with pytest.raises(UsageError, match="no practice host is called"):
+        lifecycle.chosen(["builder", name])
 
 
 def test_cache_root(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sistership.fleet.lifecycle import HostState, down, status, up
+from sistership.fleet.lifecycle import HostState, down, remove, status, up
 from sistership.fleet.paths import ProjectFiles, project_files
 
-__all__ = ["HostState", "ProjectFiles", "down", "project_files", "status", "up"]
+__all__ = ["HostState", "ProjectFiles", "down", "project_files", "remove", "status", "up"]

@@ -24,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
     verbs = top.add_subparsers(dest="verb", required=True)
     start = verbs.add_parser("up", help="have the practice hosts running")
     start.add_argument("--project", type=Path, default=Path.cwd(), help="folder that gets .sistership/fleet")
-    start.add_argument("--hosts", help="names, separated by commas; all without it")
+    start.add_argument("--hosts", help="names or globs, separated by commas; ^NAME leaves one out")
     verbs.add_parser("status", help="say how each host is")
     stop = verbs.add_parser("down", help="remove the hosts; caches stay")
     stop.add_argument("--purge", action="store_true", help="remove the caches too")

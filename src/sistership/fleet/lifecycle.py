@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from sistership.fleet.spec import BASES, HOSTS, NETWORK, REPOSITORY, SPEC_LABEL,
 from sistership.fleet.waiting import MENDING, PATIENCE, Engine, engine, until_ready
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     import docker
@@ -54,14 +55,30 @@ def _silent(_line: str) -> None:
 
 
 def chosen(names: Collection[str] | None) -> tuple[HostSpec, ...]:
-    """Specifications of `names`, all for None.
+    """Specifications of the hosts that `names` select, in the fleet's order.
+
+    Args:
+        names: names or globs; one that begins with ``^`` leaves out. None selects all but those on request, and so do
+            names that only leave out.
 
     Raises:
-        UsageError: a name is no practice host.
+        UsageError: one of them is no practice host, or all that they name is left out.
     """
-    if unknown := sorted(set(names or ()) - set(HOSTS)):
-        raise UsageError(f"no practice host is called {unknown[0]}", hint=f"known: {', '.join(HOSTS)}")
-    return tuple(spec for spec in HOSTS.values() if names is None or spec.name in names)
+    words = [] if names is None else list(names)
+    left_out = {name for word in words if word.startswith("^") for name in _matches(word[1:])}
+    taken = {name for word in words if not word.startswith("^") for name in _matches(word)}
+    if names is None or (left_out and not taken):
+        taken = {spec.name for spec in HOSTS.values() if not spec.on_request}
+    if left_out and taken <= left_out:
+        raise UsageError("every practice host that is named is left out", hint="leave out less")
+    return tuple(spec for spec in HOSTS.values() if spec.name in taken - left_out)
+
+
+def _matches(word: str) -> list[str]:
+    found = [name for name in HOSTS if fnmatchcase(name, word)]
+    if not found:
+        raise UsageError(f'no practice host is called "{word}"', hint=f"known: {', '.join(HOSTS)}")
+    return found
 
 
 def up(project: Path, *, hosts: Collection[str] | None = None, report: Reporter = _silent) -> tuple[HostState, ...]:
@@ -72,7 +89,7 @@ def up(project: Path, *, hosts: Collection[str] | None = None, report: Reporter 
 
     Args:
         project: folder that gets ``.sistership/fleet/{ssh_config,key,known_hosts,sample.git}``.
-        hosts: names out of HOSTS; None means all.
+        hosts: which, as `chosen` reads them; others that run keep running.
         report: takes one line per step.
 
     Raises:
@@ -210,7 +227,7 @@ def _engine_of(container: Container) -> Engine | None:
 
 
 def status() -> tuple[HostState, ...]:
-    """How every practice host is, running or not.
+    """How every practice host is, running or not; of those that are started on request, the ones there are.
 
     Raises:
         HostUnfitError: no engine answers on this machine.
@@ -225,7 +242,7 @@ def status() -> tuple[HostState, ...]:
 
     with containers.explained():
         found = containers.all_of_fleet(containers.connect())
-        return tuple(look(spec) for spec in HOSTS.values())
+        return tuple(look(spec) for spec in HOSTS.values() if not spec.on_request or spec.name in found)
 
 
 def down(*, purge: bool = False, report: Reporter = _silent) -> None:
@@ -237,11 +254,34 @@ def down(*, purge: bool = False, report: Reporter = _silent) -> None:
     home = state()
     with held(home.lock, report), containers.explained():
         found = containers.all_of_fleet(client)
-        stop = threading.Event()
-        together([partial(_gone, name, found[name], report) for name in sorted(found)], at_once=8, stop=stop)
+        _all_gone(found, report)
         _leftovers(client)
         if purge:
             _purge(client, home, report)
+
+
+def remove(project: Path, *, hosts: Collection[str], report: Reporter = _silent) -> None:
+    """Remove some hosts with their volumes, and forget them in `project`'s ssh files; all else stays.
+
+    Args:
+        project: see `up`.
+        hosts: which, as `chosen` reads them; those that do not exist are passed over.
+        report: takes one line per host.
+
+    Raises:
+        UsageError: see `chosen`.
+    """
+    names = {spec.name for spec in chosen(hosts)}
+    client, home = containers.connect(), state()
+    with held(home.lock, report), containers.explained():
+        found = containers.all_of_fleet(client)
+        _all_gone({name: container for name, container in found.items() if name in names}, report)
+        write_ssh_files(project_files(project), home, {name: found[name] for name in found if name not in names})
+
+
+def _all_gone(found: Mapping[str, Container], report: Reporter) -> None:
+    jobs = [partial(_gone, name, found[name], report) for name in sorted(found)]
+    together(jobs, at_once=8, stop=threading.Event())
 
 
 def _gone(name: str, container: Container, report: Reporter) -> None:

@@ -17,7 +17,7 @@ from sistership.fleet.spec import EPOCH, LABEL, LABEL_VALUE, Root
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import docker
 
@@ -29,10 +29,16 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _CHUNK = 1 << 20
 
 
-def argv(root: Root, uri: str | None, proxy: str | None = None, program: str = "mmdebstrap") -> list[str]:
+def argv(root: Root, uri: str | None, options: Sequence[str] = (), program: str = "mmdebstrap") -> list[str]:
     """The mmdebstrap call that writes `root` as a tar to standard output.
 
     Device nodes are left out (engines make their own), and so is what names the machine it was made on.
+
+    Args:
+        root: what to make.
+        uri: the mirror; None takes mmdebstrap's own default.
+        options: lines for its apt, ``NAME "value"`` each.
+        program: the path of mmdebstrap.
     """
     left_out = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
     return [
@@ -42,7 +48,7 @@ def argv(root: Root, uri: str | None, proxy: str | None = None, program: str = "
         "--skip=output/dev",
         "--dpkgopt=force-unsafe-io",
         *(f"--dpkgopt=path-exclude={path}" for path in left_out),
-        *([f'--aptopt=Acquire::http::Proxy "{proxy}"'] if proxy else []),
+        *(f"--aptopt={option}" for option in options),
         f"--include={','.join(sorted(root.packages))}",
         '--customize-hook=rm -f "$1/etc/resolv.conf" "$1/etc/hostname"',
         root.suite,
@@ -51,20 +57,23 @@ def argv(root: Root, uri: str | None, proxy: str | None = None, program: str = "
     ]
 
 
-def apt_proxy() -> str | None:
-    """The HTTP proxy that this machine's apt uses, if any."""
+#: How this machine's apt reaches its mirror and how old it lets one be: what it trusts, root filesystems are made of.
+_APT = ("Acquire::http::Proxy", "Acquire::Check-Valid-Until")
+
+
+def apt_options() -> tuple[str, ...]:
+    """Those settings of this machine's apt that its mirror needs, as `argv` takes them; none where there is no apt."""
     try:
         done = subprocess.run(
-            ["apt-config", "dump", "Acquire::http::Proxy"],
+            ["apt-config", "dump", "--no-empty", *_APT],
             capture_output=True,
             text=True,
             check=False,
             timeout=20,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return None
-    parts = done.stdout.split('"')
-    return parts[1] if len(parts) > 1 and parts[1] else None
+        return ()
+    return tuple(line.removesuffix(";") for line in done.stdout.splitlines())
 
 
 def explain(root: Root, log: str) -> HostUnfitError:
@@ -72,6 +81,8 @@ def explain(root: Root, log: str) -> HostUnfitError:
     hint = "SISTERSHIP_MIRROR=URI names another Debian mirror"
     if "NO_PUBKEY" in log or "keyring" in log.lower():
         hint = "apt-get install debian-archive-keyring (one that knows the suite)"
+    elif "Release file" in log and "is expired" in log:
+        hint = "SISTERSHIP_MIRROR=URI names a mirror that is kept up; or see Check-Valid-Until in apt.conf(5)"
     elif "newuidmap" in log or "unshare" in log:
         hint = "apt-get install uidmap, or run as root"
     elif "No space left" in log:
@@ -89,7 +100,7 @@ def debootstrap(root: Root, sink: Sink, state: State, stop: threading.Event) -> 
             f"{KEYRING} is missing", where="practice fleet", hint="apt-get install debian-archive-keyring"
         )
     log = state.logs / f"{root.name}.log"
-    command = argv(root, mirror.find(), apt_proxy(), program)
+    command = argv(root, mirror.find(), apt_options(), program)
     env = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8"}
     if stream(command, sink, log=log, seconds=PATIENCE, stop=stop, env=env) != 0:
         raise explain(root, log.read_text(errors="replace"))

@@ -70,7 +70,11 @@ class Root:
 
 @dataclass(frozen=True)
 class HostSpec:
-    """A practice host: its root filesystem, its engine's daemon.json, and whether the registry runs beside it."""
+    """A practice host: its root filesystem, its engine's daemon.json, and whether the registry runs beside it.
+
+    Attributes:
+        on_request: started only when it is named; its packages come from a suite that still moves.
+    """
 
     name: str
     root: Root
@@ -78,6 +82,7 @@ class HostSpec:
     sshd: tuple[str, ...] = ()
     registry: bool = False
     why: str = ""
+    on_request: bool = False
 
     @property
     def container(self) -> str:
@@ -86,7 +91,9 @@ class HostSpec:
 
     def key(self, extra: Mapping[str, str]) -> str:
         """Digest of all that decides the container; `extra` holds file contents that come from elsewhere."""
-        return digest_of({"v": 1, "host": asdict(self), "extra": dict(extra), "capabilities": CAPABILITIES})
+        host = asdict(self)
+        del host["on_request"]
+        return digest_of({"v": 1, "host": host, "extra": dict(extra), "capabilities": CAPABILITIES})
 
 
 #: What a base has of CUDA on top of Debian: "toolkit" compiles, "runtime" only runs what was compiled.
@@ -121,6 +128,8 @@ BOOKWORM: Final = Root("bookworm", _ENGINE)
 _PEOPLE = ("fish", "sudo", "tcsh")
 #: One root filesystem for all hosts of this suite; only the builder starts the registry in it.
 TRIXIE: Final = Root("trixie", (*_ENGINE, *_PEOPLE, "docker-cli", "docker-buildx", "docker-registry"))
+#: Debian's next release: its engine is whatever was packaged last.
+FORKY: Final = Root("forky", (*_ENGINE, "docker-cli", "docker-buildx"))
 
 _SSHD = ("PasswordAuthentication no", "UsePAM no", "UseDNS no", "MaxStartups 100:30:200", "MaxSessions 100")
 #: OpenSSH 9.8 and later shut out an address after a few refused logins; tests cause those on purpose.
@@ -158,6 +167,22 @@ HOSTS: Final[Mapping[str, HostSpec]] = MappingProxyType(
                 daemon={"features": {"containerd-snapshotter": True}},
                 sshd=_SSHD_NEW,
                 why="Engine 26 with the containerd image store",
+            ),
+            HostSpec(
+                "docker28",
+                FORKY,
+                daemon={"storage-driver": "overlay2"},
+                sshd=_SSHD_NEW,
+                why="Engine 28, later than any release of Debian has, with the classic image store as it comes",
+                on_request=True,
+            ),
+            HostSpec(
+                "containerd28",
+                FORKY,
+                daemon={"features": {"containerd-snapshotter": True}},
+                sshd=_SSHD_NEW,
+                why="Engine 28 with the containerd image store",
+                on_request=True,
             ),
         )
     }

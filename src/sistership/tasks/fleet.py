@@ -70,8 +70,13 @@ def _state_json(host: HostState) -> dict[str, object]:
 
 
 @verb(name="fleet.down")
-def down(run: Run, *, purge: bool = False) -> None:
-    """Remove the practice hosts and all they hold; caches stay."""
+def down(run: Run, *, hosts: str | None = None, purge: bool = False) -> None:
+    """Remove the practice hosts and all they hold, or the named ones; caches stay."""
     from sistership import fleet  # noqa: PLC0415 - docker-py is slow to import and seldom needed
 
-    fleet.down(purge=purge, report=teller(run.reporter))
+    if hosts is None:
+        fleet.down(purge=purge, report=teller(run.reporter))
+    elif purge:
+        raise UsageError("--purge removes what all hosts share", hint="give --hosts or --purge, not both")
+    else:
+        fleet.remove(_project(), hosts=hosts.split(","), report=teller(run.reporter))

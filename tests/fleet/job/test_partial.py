@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -58,6 +59,25 @@ def test_small_change_sends_less_than_a_hundredth(changed: Project) -> None:
     for host in HOSTS:
         said = changed.fleet.ssh(host, "docker run --rm --network none job-sample:v1 llama-server --help 2>&1 || true")
         assert said
+
+
+def test_commit_to_the_server_keeps_the_large_library(changed: Project) -> None:
+    """Of the own layers only programs and report are new, and the plan says of every host that it has the rest."""
+    now = changed.record()
+    before = next(
+        record
+        for record in changed.lock()["images"].values()
+        if record["config"] != now["config"] and record["commit"] != now["commit"]
+    )
+    kept, new = set(), set()
+    for layer in now["layers"]:
+        same = layer["diff_id"] in {other["diff_id"] for other in before["layers"]}
+        (kept if same else new).add(layer["created_by"])
+    assert "COPY --from=build /out/10-ggml-cpu/ /" in kept
+    assert new <= {f"COPY --from={name} /" for name in ("build /out/20-libs/", "build /out/30-bin/", "checks /report/")}
+    text = changed.run("plan").out
+    assert len(re.findall(r"^  have .*/out/10-ggml-cpu/", text, re.MULTILINE)) == len(HOSTS), text
+    assert len(re.findall(r"^  send .*/out/30-bin/", text, re.MULTILINE)) == len(HOSTS), text
 
 
 def test_image_survives_the_one_it_was_shipped_on_top_of(changed: Project) -> None:

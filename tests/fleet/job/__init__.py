@@ -1,0 +1,1 @@
+"""Whole jobs on the practice fleet; tests share what they build."""
