@@ -9,14 +9,14 @@
 #     --archs        what the matrix asks for, and by which names the code of each is known
 #     --sets         instruction sets of ggml that are on; every other one must not be there
 #     --unjudged     why instruction sets are not judged at all
-#     --unused       guards that this source does not know, one per line
+#     --unused       guards that this source does not know, one per line, as check-flags.sh wrote them
 # Nothing in the report depends on the machine: the programs see no /proc and no /sys, one processor, and an empty HOME.
 set -eu
 umask 022
 export LC_ALL=C
 
 here=$(dirname "$0")
-archs='' sets='' unjudged='' unused=/dev/null
+archs='' sets='' unjudged='' unused=''
 while [ $# -gt 0 ]; do
     case $1 in
     --image) image=$2 ;;
@@ -50,11 +50,11 @@ printf '# sistership checks 1\n' > "$REPORT"
 . "$here/check-code.sh"
 
 # Every program and library that the build put into the image, as the image names it.
-shipped=$(cd "$image" && find app -type f | sort | while read -r file; do
+shipped=$(cd "$image" && find app -type f | sort | while IFS= read -r file; do
     if elf "$file"; then echo "/$file"; fi
 done)
 
-passed flags cmake "every flag that must be used" "used; $(awk 'END { print NR }' "$unused") guards unknown to this source"
+check_used
 check_programs
 check_libraries
 check_stubs

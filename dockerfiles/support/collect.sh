@@ -84,7 +84,7 @@ for library in "$bin"/*.so "$bin"/*.so.*; do
 done
 if [ "$backend" = cuda ] && ! ls "$large"/app/lib/libggml-cuda.so* > /dev/null 2>&1; then
     lacking archs /app/lib/libggml-cuda.so "built" "no libggml-cuda was built: the image would compute on the CPU alone" \
-        "leave GGML_CUDA in cmake: to sistership"
+        "leave GGML_CUDA and BUILD_SHARED_LIBS in cmake: to sistership"
 fi
 
 # What the programs and libraries need: "name path", or "name not" where the loader finds nothing.

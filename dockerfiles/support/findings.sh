@@ -5,14 +5,16 @@
 
 failures=0
 
+_tab=$(printf '\t')
+_breaks=$(printf '\t\n\r')
+
 _line() { # WORD…: one line of words with tabs between them; what stands in a word cannot break the line
-    _first=1
+    _text=
     for _word in "$@"; do
-        [ "$_first" = 1 ] || printf '\t'
-        _first=0
-        printf '%s' "$_word" | tr '\t\n\r' '   '
+        case $_word in *["$_breaks"]*) _word=$(printf '%s' "$_word" | tr '\t\n\r' '   ') ;; esac
+        _text=$_text$_tab$_word
     done
-    printf '\n'
+    printf '%s\n' "${_text#?}"
 }
 
 passed() { # CHECK SUBJECT EXPECTED FOUND

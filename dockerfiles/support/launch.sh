@@ -6,6 +6,9 @@
 #   gcc names a file without global symbols after a random number (-frandom-seed).
 set -eu
 
+# A compiler set as "ccache g++": the cache is called below, and not by itself.
+if [ "${1##*/}" = ccache ]; then shift; fi
+
 source=
 take=
 for word in "$@"; do
@@ -13,8 +16,10 @@ for word in "$@"; do
         source=$word
         break
     fi
-    if [ "$word" = -c ]; then take=1; fi
+    case $word in -c | -dc) take=1 ;; esac
 done
+# One seed for all files would be worse than none.
+case $source in -*) source= ;; esac
 
 private=
 if [ -n "$source" ]; then
@@ -28,10 +33,12 @@ if [ -n "$source" ]; then
         # Names made of small process numbers meet in one folder when compilers run in containers.
         private=$(mktemp -d)
         trap 'rm -rf "$private"' EXIT
+        trap 'exit 130' INT
+        trap 'exit 143' HUP TERM
         export TMPDIR="$private"
         ;;
     *clang*) ;;
-    *) set -- "$@" "-frandom-seed=$seed" ;;
+    cc | c++ | *-cc | *-c++ | *gcc* | *g++*) set -- "$@" "-frandom-seed=$seed" ;;
     esac
 fi
 

@@ -11,6 +11,7 @@ from sistership.matrix.cuda import (
     TOOLKITS,
     ArchError,
     canonical,
+    code_names,
     parse_arch,
     parse_toolkit,
     runs_on,
@@ -169,3 +170,21 @@ def test_arch_keeps_its_parts():
     """An arch is number, letter and kind, and reads back as it was written."""
     arch = parse_arch("120f-virtual")
     assert (arch.number, arch.letter, arch.kind, str(arch)) == (120, "f", "virtual", "120f-virtual")
+
+
+@pytest.mark.parametrize(
+    ("arch", "names"),
+    [
+        ("89", ("sm_89",)),
+        ("89-real", ("sm_89",)),
+        ("90a", ("sm_90a",)),
+        ("120", ("sm_120", "sm_120a")),
+        ("120a-real", ("sm_120a",)),
+        ("120f", ("sm_120f", "sm_120")),
+        ("75-virtual", ("compute_75",)),
+        ("120-virtual", ("compute_120", "compute_120a")),
+    ],
+)
+def test_code_of_an_arch_is_known_by_name(arch, names):
+    """As cuobjdump lists it, whether llama.cpp made the arch exact or not (names of 13.2)."""
+    assert code_names(arch) == names

@@ -305,6 +305,13 @@ def test_instruction_sets_checked_are_those_asked_for(make, options, cmake, sets
     assert checks(text(row, make.locked()))["--sets"] == sets
 
 
+@pytest.mark.parametrize(("cmake", "found"), [({}, []), ({"GGML_BACKEND_DL": "on"}, ["-DGGML_BACKEND_DIR=/app/lib"])])
+def test_backends_loaded_at_run_time_are_looked_for_where_they_are(make, cmake, found):
+    """ggml looks beside the program alone, and the image has its libraries elsewhere."""
+    made = text(make.cpu(cmake=cmake), make.locked())
+    assert re.findall(r"-DGGML_BACKEND_DIR=\S+", made) == found
+
+
 def test_instruction_sets_that_cannot_be_judged(make):
     """Native code and other architectures are left out, with the reason in the report."""
     native = checks(text(make.cpu(options=Options(native=True)), make.locked()))

@@ -327,12 +327,37 @@ def test_launcher_through_ccache(launch):
     assert launch("c++", "a.o", ccache=True)[:2] == ["ccache content", "a.o"]
 
 
+def test_cache_set_by_the_user_is_not_called_twice(launch, tmp_path):
+    """CMAKE_CXX_COMPILER "ccache;g++": the cache is called once, and the compiler gets its seed."""
+    tool = program(tmp_path / "bin" / "g++")
+    tool.write_text('#!/bin/sh\necho "$@"\n')
+    called = launch("ccache", str(tool), "-c", "/src/a.c", ccache=True)
+    assert called == ["ccache content", "-c /src/a.c -frandom-seed=a.c"]
+
+
 @pytest.mark.parametrize(("source", "seed"), [("/src/ggml/x.c", "ggml/x.c"), ("/build/gen/y.cpp", "gen/y.cpp")])
 def test_gcc_gets_a_seed_from_the_path_in_the_source(launch, source, seed):
     """What gcc draws by chance for a file without global symbols follows from the file's name."""
     words = ("-O2", "-o", "x.o", "-c", source)
     assert launch("g++", *words)[0] == f"-O2 -o x.o -c {source} -frandom-seed={seed}"
-    assert launch("clang++", *words)[0] == f"-O2 -o x.o -c {source}"
+    assert launch("x86_64-linux-gnu-gcc-12", *words)[0].endswith(f" -frandom-seed={seed}")
+
+
+@pytest.mark.parametrize("compiler", ["clang++", "clang-18", "nvc++", "icpx"])
+def test_other_compilers_get_nothing_they_may_not_know(launch, compiler):
+    """A seed is gcc's and nvcc's; another compiler may refuse the word."""
+    assert launch(compiler, "-c", "/src/a.cpp", "-o", "a.o")[0] == "-c /src/a.cpp -o a.o"
+
+
+def test_no_seed_where_the_source_is_not_told(launch):
+    """What follows -c is another option: one seed for all files would be worse than none."""
+    assert launch("g++", "-c", "-o", "a.o", "/src/a.cpp")[0] == "-c -o a.o /src/a.cpp"
+
+
+def test_relocatable_device_code_gets_a_seed_too(launch):
+    """nvcc names the source after -dc where device code is linked on its own."""
+    words = ("-x", "cu", "-dc", "/src/a b.cu", "-o", "a.o")
+    assert launch("nvcc", *words, knows="--frandom-seed")[0] == f"{' '.join(words)} -frandom-seed=a b.cu"
 
 
 @pytest.mark.parametrize(
@@ -360,6 +385,25 @@ def test_launcher_passes_failure_on(tmp_path):
     done = sh("launch.sh", tool, "-c", "/src/a.cu", TMPDIR=str(tmp_path))
     assert done.returncode == 3
     assert [path.name for path in tmp_path.iterdir()] == ["nvcc"]
+
+
+def test_launcher_killed_leaves_nothing(tmp_path):
+    """Ended by a signal while nvcc runs: the private folder goes as well, and the exit code says so."""
+    os.mkfifo(tmp_path / "runs")
+    tool = tmp_path / "nvcc"
+    tool.write_text(
+        f'#!/bin/sh\n[ "$1" = --help ] || {{ echo "$PPID" > {tmp_path}/runs; read -r _ < {tmp_path}/runs; }}\n'
+    )
+    tool.chmod(0o755)
+    argv = ["/bin/sh", str(SUPPORT / "launch.sh"), str(tool), "-c", "/src/a.cu"]
+    (tmp_path / "tmp").mkdir()
+    with subprocess.Popen(argv, env={**os.environ, "TMPDIR": str(tmp_path / "tmp")}) as running:
+        assert int((tmp_path / "runs").read_text()) == running.pid
+        assert len(list((tmp_path / "tmp").iterdir())) == 1
+        running.terminate()
+        (tmp_path / "runs").write_text("go on\n")
+        assert running.wait(timeout=20) == 143
+    assert list((tmp_path / "tmp").iterdir()) == []
 
 
 @pytest.mark.skipif(not shutil.which("cmake") or not shutil.which("ninja"), reason="needs cmake and ninja")

@@ -175,16 +175,18 @@ def becomes_exact(arch: Arch) -> bool:
 def code_names(token: str) -> tuple[str, ...]:
     """By which names cuobjdump lists the code of an arch: machine code as "sm_89", PTX alone as "compute_75".
 
-    A plain 120 is `sm_120a` where llama.cpp made it exact (since b7575), `sm_120` before.
+    A plain 120 is `120a` where llama.cpp made it exact (since b7575), and plain before; cuobjdump 13.2 lists code for
+    `120f` as `sm_120`.
 
     Raises:
         ArchError: see `parse_arch`.
     """
     arch = parse_arch(token)
-    if arch.kind == "virtual":
-        return (f"compute_{arch.number}{arch.letter}",)
-    plain = f"sm_{arch.number}{arch.letter}"
-    return (plain, f"{plain}a") if becomes_exact(arch) else (plain,)
+    kind = "compute" if arch.kind == "virtual" else "sm"
+    name = f"{kind}_{arch.number}{arch.letter}"
+    if becomes_exact(arch):
+        return (name, f"{name}a")
+    return (name, f"{kind}_{arch.number}") if arch.letter == "f" else (name,)
 
 
 def runs_on(archs: Iterable[str], capability: str) -> bool:

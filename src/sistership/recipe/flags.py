@@ -11,11 +11,14 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from sistership.matrix.cmake import truth
 from sistership.matrix.model import Variant, architecture
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+#: Where the image has its libraries.
+LIBRARIES: Final = "/app/lib"
 STUBS: Final = "/usr/local/cuda/lib64/stubs"
 #: Instruction sets of ggml, by the x86-64 level that first has them. The last group belongs to no level: never.
 _X86: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
@@ -95,6 +98,8 @@ def _guards(variant: Variant) -> Iterator[Flag]:
     yield Flag("LLAMA_USE_PREBUILT_UI", "OFF")  # it downloads, and there is no network
     for name in ("GGML_CUDA_NCCL", "GGML_RPC_RDMA", "LLAMA_CURL", "LLAMA_OPENSSL"):
         yield Flag(name, "OFF")  # on where the base has the library: the base would decide what is inside
+    if truth(variant.cmake.get("GGML_BACKEND_DL", "OFF")):
+        yield Flag("GGML_BACKEND_DIR", LIBRARIES)  # without it ggml looks for its backends beside the program alone
 
 
 def _cpu(variant: Variant, platform: str) -> Iterator[Flag]:
