@@ -90,6 +90,7 @@ def told(done: Done) -> tuple[set[str], dict[str, str]]:
     return sections, {name: cures[name] for name in found[0]["causes"] if name in cures}
 
 
+@pytest.mark.full
 def test_cuda_code_is_the_same_twice(again: Callable[..., Done]) -> None:
     """Stripped, for both archs: one config digest."""
     again(code=0)

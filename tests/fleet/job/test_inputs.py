@@ -46,10 +46,15 @@ def test_lock_says_what_it_was_built_with(project: Project) -> None:
 
 
 def test_same_image_from_other_inputs(project: Project) -> None:
-    """Inputs that moved and changed nothing are told in one line, exit 0; the log of the first build stays."""
+    """Without any cache, compiler cache included, the sample gives one config digest.
+
+    Inputs that moved and changed nothing are told in one line, exit 0; lock and log of the first build stay.
+    """
     logs = {path: path.read_bytes() for path in (project.folder / "logs").glob("build-sample-*.log")}
     with older(project):
+        lock = (project.folder / "buildmatrix.lock.json").read_bytes()
         out = project.run("reproduce", "--variant", "sample").out
+        assert (project.folder / "buildmatrix.lock.json").read_bytes() == lock
     assert out.startswith("same:")
     record = project.record()
     gcc, zlib = record["toolchain"]["gcc"], record["packages"]["zlib1g"]
@@ -60,7 +65,10 @@ def test_same_image_from_other_inputs(project: Project) -> None:
 
 
 def test_other_image_names_the_input_that_moved(project: Project, tmp_path: Path) -> None:
-    """Exit 14: the error names the two inputs that moved, none of those that did not, and what else there is."""
+    """A source that writes the time into a program: exit 14 with layer, file, section, cause and cure.
+
+    The error names the two inputs that moved, none of those that did not, and what else there is.
+    """
     source = tmp_path / "clock"
     subprocess.run(["git", "clone", "-q", str(project.fleet.files.sample), str(source)], check=True)
     server = next((source / "tools" / "server").glob("*.cpp"))
@@ -71,8 +79,13 @@ def test_other_image_names_the_input_that_moved(project: Project, tmp_path: Path
     try:
         project.run("lock", "--upgrade", *local)
         project.run("build", *local)
+        found = project.run("reproduce", "--variant", "sample", "--json", *local, code=14).json()
+        assert found["type"] == "diff"  # one document, although the run fails
+        assert "/app/bin/llama-server" in {f"/{each['path'].lstrip('/')}" for each in found["differences"]}
         with older(project):
             done = project.run("reproduce", "--variant", "sample", *local, code=14)
+        assert "llama-server" in done.out
+        assert ".rodata" in done.out
         why = next(line for line in done.err.splitlines() if "why:" in line)
         assert "a tool moved: gcc (Debian 1.2.3) 1.2.3 → gcc (Debian 12.2.0" in why
         assert "; a package moved: zlib1g " in why
@@ -80,3 +93,14 @@ def test_other_image_names_the_input_that_moved(project: Project, tmp_path: Path
         assert "__TIME__" in why
     finally:
         project.run("lock", "--upgrade")
+
+
+def test_diff_tells_two_images_apart(project: Project) -> None:
+    """An image compared with itself is the same, exit 0; with another of the lock it differs, exit 14."""
+    assert project.run("diff", "sample", "sample").out.startswith("same:")
+    keys = list(project.lock()["images"])
+    now = project.verify(code=None).json()["images"][0]["recipe"]
+    other = next((key for key in keys if key != now), None)
+    assert other, "the test before recorded a second image"
+    done = project.run("diff", "sample", other[:12], "--json", code=14)
+    assert any("llama-server" in str(difference["path"]) for difference in done.json()["differences"])
