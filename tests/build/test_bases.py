@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sistership.build.bases import archive, summary
-from sistership.build.offline import lent, offline
+from sistership.build.builder import digest_of
+from sistership.build.offline import lent, offline, releases
 from sistership.errors import BuildError, HostUnfitError, LockError
 from sistership.host.inventory import Peer
 from sistership.host.local import Local
@@ -26,7 +27,7 @@ from sistership.image.pack import measure, pack
 from sistership.matrix.model import Host
 from sistership.recipe.lock import LockedVariant
 from sistership.recipe.recipe import recipe_of
-from sistership.report.events import Silent
+from sistership.report.events import Event, Listener, Progress, Silent
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
@@ -182,6 +183,40 @@ def test_archived_base_is_proven_from_its_pin(registry: Registry) -> None:
     assert registry.changed == ["pull linux/amd64 " + name, "rm " + name]
     assert archive(registry.peer, registry.base, registry.store, Silent()).new == 0
     assert len(registry.changed) == 2
+
+
+def test_archiving_tells_how_far_it_is(registry: Registry) -> None:
+    """Bytes that were saved while they come, and bytes that are packed, up to the last."""
+    told: list[Progress] = []
+
+    class Heard(Listener):
+        def tell(self, event: Event) -> None:
+            if isinstance(event, Progress):
+                told.append(event)
+
+    archive(registry.peer, registry.base, registry.store, Heard())
+    size = (registry.folder / "save.tar").stat().st_size
+    assert [one.done for one in told if one.step == "saved"][-1] == size
+    packed = [(one.done, one.total) for one in told if one.step == "archived"]
+    total = sum(map(len, LAYERS))
+    assert packed == sorted(packed)
+    assert packed[-1] == (total, total)
+    assert packed[0][0] < total
+
+
+def test_damaged_save_is_named_by_whose_it_is(registry: Registry) -> None:
+    """Its file has no name that would tell anybody anything."""
+    (registry.folder / "save.tar").write_bytes(b"Error response from daemon")
+    with pytest.raises(BuildError) as caught:
+        archive(registry.peer, registry.base, registry.store, Silent())
+    assert str(caught.value).startswith("what far saved: damaged tar")
+
+
+def test_tag_that_a_registry_does_not_have(registry: Registry) -> None:
+    """A pin would not help: the name or the tag is wrong, or gone."""
+    with pytest.raises(BuildError) as caught:
+        digest_of(registry.peer, "reg.example/none:1")
+    assert caught.value.hint == "correct `base:` in the matrix: that registry has no such name or tag"
 
 
 def test_image_that_was_there_stays_there(registry: Registry) -> None:
@@ -380,7 +415,7 @@ def test_lent_bases_are_taken_back(recipe: Recipe, registry: Registry, monkeypat
     monkeypatch.setenv("XDG_CACHE_HOME", str(registry.folder))
     found = archive(registry.peer, registry.base, registry.store, Silent())
     (registry.folder / "changed").unlink()
-    bases = {registry.base: found.image}
+    bases = releases(recipe, {registry.base: found.image}, registry.store)
     with pytest.raises(HostUnfitError), lent(registry.peer, recipe, bases, registry.store, Silent()):
         pytest.fail("an engine that answers nothing was built on")
     own = f"sistership.local/base-{recipe.key[:12]}:{found.image.config[7:19]}"

@@ -89,6 +89,18 @@ def test_failure_names_variant_builder_cause_and_log(recipe: Recipe) -> None:
     assert "expected ';'" in str(failure(recipe, "spark", "x\nerror: expected ';'\n", Path("/l/build.log")))
 
 
+def test_build_that_did_not_even_begin(recipe: Recipe) -> None:
+    """A docker without buildx prints how it is called; what counts stands above that, and buildx is what is missing."""
+    log = "unknown flag: --platform\nSee 'docker --help'.\n\nUsage:  docker\n" + "  more  text\n" * 40
+    told = str(failure(recipe, "spark", log, Path("/l/build.log")))
+    assert "unknown flag: --platform" in told
+    assert "the docker command there has no buildx" in told
+    assert "more  text" not in told
+    # The same words of a step's own program, in a build that ran, are no such thing.
+    ran = f"#5 [build 1/2] RUN x\n#5 0.1 unknown flag: --platform\n#5 0.2 {'y ' * 9}\n"
+    assert "buildx" not in str(failure(recipe, "spark", ran, Path("/l/build.log")))
+
+
 def test_sources_are_folders(tmp_path: Path) -> None:
     """--source takes FORK=DIR and refuses anything else with the reason."""
     assert sources_from([f"upstream={tmp_path}"]) == {"upstream": tmp_path}

@@ -55,6 +55,22 @@ def test_one_file_from_layer_to_cure():
     ]
 
 
+def test_a_layer_is_named_once_above_its_files():
+    """Fields of the config stand under a heading of their own, with digests as short as everywhere."""
+    recipe = Difference(
+        None, "", "label", Kind.CONFIG, f"{'1' * 64} in A, {'2' * 64} in B", (), (CAUSES["other-recipe"],)
+    )
+    lines = report.text(comparison(content("/a", "source-path"), content("/b", "compiler"), recipe)).splitlines()
+    assert [line for line in lines[1:] if not line.startswith(" ")] == [f"layer 4  {LIB}", "fields"]
+    assert f"  label: config, {'1' * 12} in A, {'2' * 12} in B" in lines
+
+
+def test_sizes_of_a_text_are_told_once():
+    """What differs in a line is the line itself."""
+    part = Part(("line 5",), What.LINES, (1046, 1050), only=(("one",), ("two",)))
+    assert "    line 5: differs" in report.text(comparison(content("/x", parts=(part,)))).splitlines()
+
+
 def test_further_causes_are_named():
     """Two causes are explained, the others named; a consequence is explained only where it stands alone."""
     names = ("nvcc-file-symbol", "nvcc-module-id", "compiler", "native", "build-id")

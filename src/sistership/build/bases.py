@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import partial
 
-from sistership.build.build import path_of
+from sistership.build.build import called, path_of
 from sistership.build.causes import explain
 from sistership.errors import BuildError
 from sistership.host.facts import store_of
@@ -17,7 +18,7 @@ from sistership.host.transport import quote
 from sistership.image.bases import Base, Kept, config_digest, keep, kept, manifest_digest
 from sistership.image.identity import digest_of
 from sistership.image.layout import Store
-from sistership.report.events import Reporter, mebibytes
+from sistership.report.events import Reporter, counted, mebibytes
 
 _NOT_PULLED = 3
 
@@ -95,21 +96,15 @@ def _keeps_blobs(peer: Peer) -> bool:
 
 def _taken(peer: Peer, base: Base, script: str, documents: Sequence[bytes], store: Store, reporter: Reporter) -> Kept:
     """What a script prints of a base, in the store."""
-    done = 0
     with store.scratch() as saved:
-
-        def take(chunk: bytes) -> None:
-            nonlocal done
-            saved.write(chunk)
-            done += len(chunk)
-            reporter.progress(peer.name, "saved", done, 0)
-
-        ended = peer.transport.run(script, sink=take)
+        ended = peer.transport.run(script, sink=counted(saved.write, reporter, peer.name, "saved"))
         if ended.status != 0:
             verb = "fetched" if ended.status == _NOT_PULLED else "saved"
             raise _failed(f"the base {base.reference} cannot be {verb}", peer.name, ended.err)
-        reporter.step("", f"archiving it, {mebibytes(done)}")
-        return keep(path_of(saved), base, documents, store)
+        reporter.step(peer.name, f"saved {mebibytes(saved.tell())}")
+        reporter.step("", f"archiving {base.reference.partition('@')[0]}")
+        with called(path_of(saved), f"what {peer.name} saved") as path:
+            return keep(path, base, documents, store, partial(reporter.progress, "", "archived"))
 
 
 def summary(found: Iterable[Kept]) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from sistership import compare, places
 from sistership.build import inputs
-from sistership.build.builder import digest_of, export, remove_raw, run_build
-from sistership.build.offline import lent
+from sistership.build.builder import digest_of, export, raw_reference, remove_raw, run_build
+from sistership.build.notes import noted
+from sistership.build.offline import lent, releases
 from sistership.errors import BuildError, NotReproducibleError, SistershipError, UsageError
 from sistership.host.facts import HostFacts
 from sistership.host.inventory import Peer, connect, connected
@@ -28,7 +30,7 @@ from sistership.matrix.model import Host, Matrix, Variant
 from sistership.recipe.context import write_context
 from sistership.recipe.lock import Lock
 from sistership.recipe.recipe import Recipe
-from sistership.report.events import Reporter, joined, mebibytes
+from sistership.report.events import Reporter, counted, joined, mebibytes
 from sistership.ship.ship import Shipped, ship_host
 from sistership.verify.hosts import verify_all
 from sistership.verify.verdict import Kind, candidate
@@ -172,31 +174,42 @@ def build_on(
     if recipe.repo is None:
         raise UsageError(f"{recipe.variant.name} is not resolved", hint="sistership lock")
     log = places.logs() / f"{verb}-{recipe.variant.name}-{recipe.key[:12]}.log"
-    archived = None if bases is None else require(bases, store, recipe.variant.name)
-    with builder_peer(builder) as peer:
-        with lent(peer, recipe, archived, store, reporter) as sent, store.scratch() as context:
-            write_context(sent, recipe.repo, context)
-            context.seek(0)
-            reporter.step(peer.name, f"building {recipe.variant.name} for {recipe.platform}, log in {log}")
-            run_build(peer, sent, context, log, reporter, no_cache=no_cache)
-            measured = inputs.measure(peer, sent, log, reporter)
-        with store.scratch() as saved:
+    archived = None if bases is None else releases(recipe, require(bases, store, recipe.variant.name), store)
+    names = [name for each in (archived or {}).values() for name in (each.unique, each.reference)]
+    with (
+        builder_peer(builder) as peer,
+        noted(peer, [raw_reference(recipe)], names, store.root / "notes", reporter),
+        store.scratch() as saved,
+    ):
+        try:
+            with lent(peer, recipe, archived, store, reporter) as sent, store.scratch() as context:
+                write_context(sent, recipe.repo, context)
+                context.seek(0)
+                reporter.step(peer.name, f"building {recipe.variant.name} for {recipe.platform}, log in {log}")
+                run_build(peer, sent, context, log, reporter, no_cache=no_cache)
+                measured = inputs.measure(peer, sent, log, reporter)
             reporter.step(peer.name, "exporting")
-            try:
-                export(peer, recipe, saved)
-            finally:
-                remove_raw(peer, recipe)
-            reporter.step("", f"making it canonical, {mebibytes(saved.tell())}")
-            image = canonicalise(
-                path_of(saved),
-                instructions=recipe.instructions,
-                created=recipe.created,
-                labels=recipe.labels,
-                store=store,
-            )
-            reporter.step("", "reading it back")
-            files = read_back(image, store)
+            export(peer, recipe, saved, reporter)
+        finally:
+            remove_raw(peer, recipe)
+        image = _canonical(peer, recipe, saved, store, reporter)
+        reporter.step("", "reading it back")
+        files = read_back(image, store)
     return Made(image, measured, files)
+
+
+def _canonical(peer: Peer, recipe: Recipe, saved: BinaryIO, store: Store, reporter: Reporter) -> Image:
+    reporter.step(peer.name, f"exported {mebibytes(saved.tell())}")
+    reporter.step("", f"making {recipe.variant.name} canonical")
+    with called(path_of(saved), f"what {peer.name} exported") as path:
+        return canonicalise(
+            path,
+            instructions=recipe.instructions,
+            created=recipe.created,
+            labels=recipe.labels,
+            store=store,
+            tell=partial(reporter.progress, "", "made canonical"),
+        )
 
 
 def path_of(file: BinaryIO) -> Path:
@@ -204,6 +217,16 @@ def path_of(file: BinaryIO) -> Path:
     file.flush()
     file.seek(0)
     return Path(f"/dev/fd/{file.fileno()}")
+
+
+@contextmanager
+def called(path: Path, name: str) -> Iterator[Path]:
+    """A path of `path_of`; errors say the name in its place."""
+    try:
+        yield path
+    except SistershipError as error:
+        error.where = error.where and error.where.replace(str(path), name)
+        raise
 
 
 def fetch(hosts: Sequence[Host], release: Release, created: str, store: Store, reporter: Reporter) -> Built | None:
@@ -227,7 +250,8 @@ def _fetch_from(peer: Peer, release: Release, facts: HostFacts, store: Store, re
     with store.scratch() as saved:
         try:
             # By ID: a name may have gone or moved although the image is there.
-            done = peer.transport.run(f"{peer.docker} save {quote(held.id)}", sink=saved.write)
+            sink = counted(saved.write, reporter, peer.name, "saved")
+            done = peer.transport.run(f"{peer.docker} save {quote(held.id)}", sink=sink)
             return restore(path_of(saved), release.image, store) if done.status == 0 else None
         except SistershipError as error:
             reporter.step(peer.name, f"cannot give it: {error.what}")

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from sistership.build import checks
-from sistership.build.causes import explain, last_words
+from sistership.build.causes import Cause, explain, first_words, last_words
 from sistership.errors import BuildError, CheckError
 from sistership.host.inventory import Peer
 from sistership.host.transport import quote
 from sistership.recipe.recipe import Recipe
-from sistership.report.events import Reporter
+from sistership.report.events import Reporter, counted
 
 CHUNK = 1 << 20
 _LOG_TAIL = 64 << 10
@@ -81,7 +81,7 @@ def failure(
     where = f"{recipe.variant.name} on {builder}"
     if failed:
         return checks.refusal(failed, where, f"the whole log: {log}")
-    words = last_words(text)
+    words = last_words(text) if re.search(r"(?m)^#\d+ ", text) else first_words(text)
     # Only the end decides: what a step printed long before it failed is no cause.
     cause = explain(words)
     return BuildError(
@@ -124,13 +124,14 @@ class StepLines:
             self._count(int(compiled[1]), int(compiled[2]))
 
 
-def export(peer: Peer, recipe: Recipe, out: BinaryIO) -> None:
+def export(peer: Peer, recipe: Recipe, out: BinaryIO, reporter: Reporter) -> None:
     """`docker save` of the built image into `out`.
 
     Raises:
         BuildError: the engine could not export it.
     """
-    done = peer.transport.run(f"{peer.docker} save {quote(raw_reference(recipe))}", sink=out.write)
+    sink = counted(out.write, reporter, peer.name, "exported")
+    done = peer.transport.run(f"{peer.docker} save {quote(raw_reference(recipe))}", sink=sink)
     if done.status != 0:
         raise BuildError("the built image could not be exported", where=peer.name, why=done.err.strip()[-300:] or None)
 
@@ -161,9 +162,17 @@ def digest_of(peer: Peer, reference: str) -> str:
             f"the digest of the base {reference} cannot be asked from its registry",
             where=peer.name,
             why=cause.why if cause and "buildx" in cause.why else (lines[-1] if lines else None),
-            hint=cause.hint if cause and "buildx" in cause.why else f"pin it in the matrix: {reference}@sha256:…",
+            hint=_digest_hint(reference, lines[-1] if lines else "", cause),
         )
     return f"{reference}@{digest}"
+
+
+def _digest_hint(reference: str, said: str, cause: Cause | None) -> str:
+    if cause and "buildx" in cause.why:
+        return cause.hint
+    if re.search(r"not found|manifest unknown", said):
+        return "correct `base:` in the matrix: that registry has no such name or tag"
+    return f"pin it in the matrix: {reference}@sha256:…"
 
 
 def _chunks(stream: BinaryIO) -> Iterator[bytes]:

@@ -77,7 +77,8 @@ CAUSES: Sequence[Cause] = (
         "check the builder's network, or use a base that has the packages",
     ),
     Cause(
-        r"buildx.*(not a docker command|unknown command)|unknown command: docker buildx|unknown shorthand flag",
+        r"buildx.*(not a docker command|unknown command)|unknown command: docker buildx|unknown shorthand flag"
+        r"|^unknown flag: --(platform|provenance|raw|format)\b",
         "the docker command there has no buildx",
         "install it: apt-get install docker-buildx (Debian, Ubuntu) or docker-buildx-plugin (docker.com)",
     ),
@@ -87,6 +88,12 @@ CAUSES: Sequence[Cause] = (
 def explain(log: str) -> Cause | None:
     """The first known cause that the log shows."""
     return next((cause for cause in CAUSES if re.search(cause.pattern, log)), None)
+
+
+def first_words(log: str, lines: int = 3) -> str:
+    """The lines that say why a build did not even begin: below them the command tells how it is called."""
+    kept = [line for line in log.splitlines() if line.strip()]
+    return "\n".join(kept[:lines])
 
 
 def last_words(log: str, lines: int = 12) -> str:

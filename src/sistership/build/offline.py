@@ -94,16 +94,22 @@ def release_of(recipe: Recipe, image: Image, config: bytes) -> Release:
     return Release(f"the base {short(image.config)}", recipe.key, reference, image, fields=json.loads(config))
 
 
+def releases(recipe: Recipe, bases: Mapping[Base, Image], store: Store) -> dict[str, Release]:
+    """Each pin and what is sent to the builder for it."""
+    return {base.reference: release_of(recipe, image, store.read(image.config)) for base, image in bases.items()}
+
+
 @contextmanager
 def lent(
-    peer: Peer, recipe: Recipe, bases: Mapping[Base, Image] | None, store: Store, reporter: Reporter
+    peer: Peer, recipe: Recipe, bases: Mapping[str, Release] | None, store: Store, reporter: Reporter
 ) -> Iterator[Recipe]:
     """The recipe as it is sent to a builder that holds its bases for as long as the block lasts.
 
     They travel as every image does: only layers that the engine lacks, resumed by the byte, and verified when loaded.
 
     Args:
-        bases: from the store, which has all their blobs; None: the registry has them, and the recipe stays as it is.
+        bases: see `releases`, the store has all their blobs; None: the registry has them, and the recipe stays as
+            it is.
 
     Raises:
         BuildError: a base did not arrive whole, or the Dockerfile takes something else from a registry.
@@ -112,11 +118,10 @@ def lent(
     if bases is None:
         yield recipe
         return
-    releases = {base.reference: release_of(recipe, image, store.read(image.config)) for base, image in bases.items()}
-    names = {pin: release.reference for pin, release in releases.items()}
+    names = {pin: release.reference for pin, release in bases.items()}
     sent = replace(recipe, dockerfile=offline(recipe.dockerfile, names))
     try:
-        for reference, release in releases.items():
+        for reference, release in bases.items():
             reporter.step(peer.name, f"archived base {reference.partition('@')[0]}")
             shipped = ship_host(peer, [release], store, reporter)
             if shipped.error:
@@ -130,6 +135,6 @@ def lent(
                 )
         yield sent
     finally:
-        for release in releases.values():
+        for release in bases.values():
             remove_name(peer, release.unique)
             remove_name(peer, release.reference)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from sistership.compare.model import Cause, Comparison, Difference, Kind, Part, Side
+from sistership.compare.model import Cause, Comparison, Difference, Kind, Part, Side, What
 
 #: Of the JSON document; schemas/diff.schema.json describes it.
 VERSION: Final = 1
@@ -19,6 +20,7 @@ _NAMED: Final = 4
 _TOLD: Final = 2
 _NARROW: Final = 40
 _INDENT: Final = "    "
+_DIGEST: Final = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 def text(comparison: Comparison, width: int | None = None, *, height: int = 24) -> str:
@@ -32,14 +34,18 @@ def text(comparison: Comparison, width: int | None = None, *, height: int = 24) 
     if comparison.same:
         return f"same: {comparison.a.name} and {comparison.b.name} are {_short(comparison.a.config)}"
     lines = list(_wrapped(_headline(comparison), width, ""))
+    above = ""
     groups = grouped(comparison.differences)
     left: list[list[Difference]] = []
     for number, group in enumerate(groups):
-        block = [line for row, indent in _block(group) for line in _wrapped(row, width, indent)]
+        heading = _heading(group[0])
+        rows = [*([(heading, "")] if heading != above else []), *_block(group)]
+        block = [line for row, indent in rows for line in _wrapped(row, width, indent)]
         if number and (left or len(lines) + len(block) + _rest_size(comparison, groups[number + 1 :]) > height):
             left.append(group)
         else:
             lines += block
+            above = heading
     lines += [line for row in _rest(left, comparison) for line in _wrapped(row, width, "")]
     return "\n".join(lines)
 
@@ -90,13 +96,16 @@ def _headline(comparison: Comparison) -> str:
     return f"different in {told}: A is {a.name} ({_short(a.config)}), B is {b.name} ({_short(b.config)})"
 
 
+def _heading(shown: Difference) -> str:
+    return f"layer {shown.layer}  {shown.instruction}" if shown.layer is not None else "fields"
+
+
 def _block(group: Sequence[Difference]) -> Iterator[tuple[str, str]]:
     shown = group[0]
-    if shown.layer is not None:
-        yield f"layer {shown.layer}  {shown.instruction}", ""
     more = f"  and {_count(len(group) - 1, 'more')} the same way" if len(group) > 1 else ""
     place = shown.path or "the layer itself"
-    yield f"{place}: {shown.kind.value}{', ' + shown.detail if shown.detail else ''}{more}", "  "
+    detail = _DIGEST.sub(lambda found: found[0][:12], shown.detail)
+    yield f"{place}: {shown.kind.value}{', ' + detail if detail else ''}{more}", "  "
     if shown.parts:
         yield from _part(shown.parts[0])
         others = [" > ".join(part.place) for part in shown.parts[1:]]
@@ -113,7 +122,9 @@ def _block(group: Sequence[Difference]) -> Iterator[tuple[str, str]]:
 
 def _part(part: Part) -> Iterator[tuple[str, str]]:
     place = " > ".join(part.place) or "its bytes"
-    yield f"{place}: {part.detail or 'differs'}", _INDENT
+    # The sizes of a text are those of the file, told above.
+    detail = part.note if part.what is What.LINES else part.detail
+    yield f"{place}: {detail or 'differs'}", _INDENT
     for side, texts in zip("AB", part.only, strict=True):
         if texts:
             yield f"{side} {texts[0]}", _INDENT + "  "

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any
 from sistership.errors import BuildError, LockError, SistershipError
 from sistership.image.documents import image_of, platform_of
 from sistership.image.identity import Image, digest_of, is_digest
+from sistership.image.layout import Packed
+from sistership.image.meter import Meter
 from sistership.image.pack import layer_of, pack
 from sistership.image.saved import open_saved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from sistership.image.identity import Layer
-    from sistership.image.layout import Packed, Store
+    from sistership.image.layout import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,13 @@ def config_digest(base: Base, documents: Mapping[str, bytes]) -> str:
     return str(digest)
 
 
-def keep(saved: Path, base: Base, documents: Sequence[bytes], store: Store) -> Kept:
+def keep(
+    saved: Path,
+    base: Base,
+    documents: Sequence[bytes],
+    store: Store,
+    tell: Callable[[int, int], object] | None = None,
+) -> Kept:
     """Put a base into the store, once it is proven to be the pinned one.
 
     Args:
@@ -126,6 +134,7 @@ def keep(saved: Path, base: Base, documents: Sequence[bytes], store: Store) -> K
         documents: what the registry has under the pin, and the platform's manifest where that is an index; the
             config too, where the saved one is spelt in another way.
         store: gets the documents, the config, and each layer that it has not got.
+        tell: takes bytes done and bytes in all.
 
     Raises:
         BuildError: it is another image, or damaged, or lacks layers.
@@ -143,11 +152,12 @@ def keep(saved: Path, base: Base, documents: Sequence[bytes], store: Store) -> K
                 why=f"its config is {digest_of(save.config_bytes)}, pinned is {pinned}",
                 hint="remove that image from the builder's engine, and run it again",
             )
-        new, packed = 0, []
+        new, packed, meter = 0, list[Packed](), Meter(save.blobs, tell)
         for number, diff_id in enumerate(save.diff_ids):
             known = store.blob_of(diff_id)
             span = save.layer(number)
-            packed.append(pack(store, diff_id, span.size, span.chunks))
+            packed.append(pack(store, diff_id, span.size, meter.over(number, span)))
+            meter.through(number)
             new += 0 if known else packed[-1].size
         image, *forms = image_of(config, _layers(packed))
         for document in (*documents, config, *forms):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sistership.errors import BuildError
 from sistership.image.documents import config_document, image_of, refuse_triggers
 from sistership.image.layer import read_layer, write_layer
+from sistership.image.meter import Meter
 from sistership.image.once import Writers
 from sistership.image.pack import layer_of, measure, pack
 from sistership.image.saved import SavedImage, open_saved
@@ -36,6 +37,7 @@ def canonicalise(
     created: str,
     labels: Mapping[str, str] | None = None,
     store: Store,
+    tell: Callable[[int, int], object] | None = None,
 ) -> Image:
     """Put the canonical form of a saved image into the store.
 
@@ -45,6 +47,7 @@ def canonicalise(
         created: ISO date for config and history; file times are one constant instead.
         labels: replace labels of the same name that the builder set.
         store: gets every blob, both manifests and the config.
+        tell: takes bytes of layers done and bytes in all, as they were saved.
 
     Raises:
         BuildError: the file is damaged, or holds something that cannot be made equal on every engine.
@@ -60,8 +63,9 @@ def canonicalise(
                 hint="build it from the rendered Dockerfile, without squashing",
             )
         _refuse_other_layers(save, instructions)
-        tree, base = _take_base(save, count, store)
-        own = list(_take_own(save, tree, instructions, store))
+        meter = Meter(save.blobs, tell)
+        tree, base = _take_base(save, count, store, meter)
+        own = list(_take_own(save, tree, instructions, store, meter))
         layers = [*base, *(layer for layer in own if layer)]
         config = config_document(
             save.config,
@@ -103,18 +107,21 @@ def _refuse_other_layers(save: SavedImage, instructions: Sequence[str]) -> None:
             )
 
 
-def _take_base(save: SavedImage, count: int, store: Store) -> tuple[Node, list[Layer]]:
+def _take_base(save: SavedImage, count: int, store: Store, meter: Meter) -> tuple[Node, list[Layer]]:
     tree, layers = EMPTY, []
     for number in range(count):
         name = f"base layer {number + 1}"
         span = save.layer(number)
-        packed = pack(store, save.diff_ids[number], span.size, span.chunks)
+        packed = pack(store, save.diff_ids[number], span.size, meter.over(number, span))
         layers.append(layer_of(packed, base=True, created_by=name))
         tree = lay(tree, read_layer(span, tree, where=name, own=False)) or EMPTY
+        meter.through(number)
     return tree, layers
 
 
-def _take_own(save: SavedImage, tree: Node, instructions: Sequence[str], store: Store) -> Iterator[Layer | None]:
+def _take_own(
+    save: SavedImage, tree: Node, instructions: Sequence[str], store: Store, meter: Meter
+) -> Iterator[Layer | None]:
     """The canonical layer of each instruction, None where it changes nothing."""
     writers = Writers()
     first = len(save.diff_ids) - len(instructions)
@@ -122,6 +129,7 @@ def _take_own(save: SavedImage, tree: Node, instructions: Sequence[str], store: 
         tree, found = difference(tree, save, number, f"layer {number + 1} ({instruction})")
         writers.take(found, instruction)
         yield _packed(store, partial(write_layer, found), instruction) if found else None
+        meter.through(number)
 
 
 def _packed(store: Store, chunks: Callable[[], Iterable[bytes]], instruction: str) -> Layer:

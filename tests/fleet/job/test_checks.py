@@ -88,6 +88,7 @@ def test_forgotten_library(broken: Callable[..., str]) -> None:
     assert "libllama.so.0" in said
 
 
+@pytest.mark.full
 def test_code_for_the_builder(broken: Callable[..., str]) -> None:
     """-march=native that came by another way than the option: the file and an instruction are named."""
     said = broken("native", CPU, "options: {cpu: x86-64}", 'cmake: {CMAKE_CXX_FLAGS: "-march=native"}')
@@ -96,6 +97,7 @@ def test_code_for_the_builder(broken: Callable[..., str]) -> None:
     assert "take -march and the like out of cmake:" in said
 
 
+@pytest.mark.full
 def test_epoch_in_the_environment_of_cmake(broken: Callable[..., str]) -> None:
     """A correct but very slow build: every instruction set is off, and nothing but the machine code shows it."""
     edits = (
@@ -128,6 +130,7 @@ def test_arch_that_never_reached_the_compiler(broken: Callable[..., str]) -> Non
     assert "CMAKE_CUDA_ARCHITECTURES" in said
 
 
+@pytest.mark.full
 def test_plain_docker_build_fails_too(
     broken: Callable[..., str], project_in: Callable[[Path], Project], fleet: Fleet, tmp_path: Path
 ) -> None:

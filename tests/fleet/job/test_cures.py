@@ -101,6 +101,7 @@ def test_cuda_code_is_the_same_unstripped(again: Callable[..., Done]) -> None:
     again(cmake=UNSTRIPPED, code=0)
 
 
+@pytest.mark.full
 def test_without_launcher_and_strip_both_causes_are_named(again: Callable[..., Done]) -> None:
     """Process numbers in symbol names and in module ids (bazel-contrib/rules_cuda#494): sections, causes and cures."""
     done = again((OBJTEMP, ":"), (SEED, ":"), cmake=UNSTRIPPED, code=14)
