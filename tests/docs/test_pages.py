@@ -135,7 +135,7 @@ def test_one_sentence_a_line(page: Path) -> None:
 
 
 @pytest.mark.parametrize("row", ["MatrixFile", "DefaultsRow", "ForkRow", "VariantRow", "OptionsRow", "CudaRow",
-                                 "BaseRow", "PatchRow", "HostRow"])  # fmt: skip
+                                 "BaseRow", "PatchRow", "RegistryRow", "HostRow"])  # fmt: skip
 def test_every_key_of_the_matrix_is_explained(row: str) -> None:
     """The page of the file format has each section's keys with the words that the schema has for them."""
     titles = {"MatrixFile": "Top level", "DefaultsRow": "defaults", "ForkRow": "forks", "VariantRow": "variants",

@@ -26,6 +26,7 @@ def answer(info: dict, version: str = "26.1.5", images: list[dict] | None = None
     """A probe's output."""
     server = {"Version": version, "Os": "linux", "Arch": "amd64"}
     lines = ["", "@@machine", "x86_64", "@@tools", "zstd", "gzip", "sha256sum"]
+    lines += ["@@zstd", "*** Zstandard CLI (64-bit) v1.5.4, by Yann Collet ***", "@@memory", "MemAvailable:   2000 kB"]
     lines += ["@@stage", "/dev/vda 1000 500 500 50% /", "@@staged", "12 abc.zst", "7 def.zst.part"]
     lines += ["@@version", json.dumps(server), "@@info", "WARNING: no swap", json.dumps(info), "@@info_status", "0"]
     lines += ["@@disk", "/dev/vda 100 50 40 50% /var/lib/docker", "@@disk2", "/dev/vdb 100 50 30 50% /var"]
@@ -50,9 +51,24 @@ def test_everything_is_read() -> None:
     assert (facts.free, facts.stage_free) == (40 * 1024, 500 * 1024)
     assert facts.staged == {"abc.zst": 12, "def.zst.part": 7}
     assert facts.tools == {"zstd", "gzip", "sha256sum"}
+    assert (facts.zstd, facts.memory) == ("1.5.4", 2000 * 1024)
     held = facts.tagged("docker.io/library/x:1")
     assert held is not None
     assert (held.platform, held.diff_ids) == ("linux/arm64/v8", ("sha256:" + "b" * 64,))
+
+
+@pytest.mark.parametrize(
+    ("said", "version", "memory"),
+    [
+        ("*** zstd command line interface 64-bits v1.4.4, by Yann Collet ***", "1.4.4", "MemAvailable: x kB"),
+        ("sh: zstd: not found", "", ""),
+    ],
+)
+def test_unknown_tools_and_memory_are_unknown(said: str, version: str, memory: str) -> None:
+    """An older zstd tells its version in other words; none, or a kernel that says nothing, is told as that."""
+    text = answer(CLASSIC).text.replace("*** Zstandard CLI (64-bit) v1.5.4, by Yann Collet ***", said)
+    facts = parse("h", Completed(0, text.replace("MemAvailable:   2000 kB", memory).encode(), ""))
+    assert (facts.zstd, facts.memory) == (version, None)
 
 
 def test_partial_answers_are_not_taken_for_answers() -> None:

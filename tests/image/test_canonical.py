@@ -52,6 +52,20 @@ def test_every_form_of_export_gives_one_image(form: str, store: Store, tmp_path:
     assert found == image(Store(tmp_path / "other"), tmp_path)
 
 
+def test_progress_ends_with_all_layers(store: Store, tmp_path: Path) -> None:
+    """Bytes as they were saved, never fewer than before, and all of them at the end; also when no blob is new."""
+    path = tmp_path / "oci.tar"
+    save().oci(path, "gzip")
+    told: list[tuple[int, int]] = []
+    for _ in range(2):
+        told.clear()
+        canonicalise(
+            path, instructions=INSTRUCTIONS, created=CREATED, store=store, tell=lambda *done: told.append(done)
+        )
+        assert told == sorted(told)
+        assert told[-1][0] == told[-1][1] > 0
+
+
 def test_builders_metadata_does_not_count(store: Store, tmp_path: Path) -> None:
     """Time, history, container, version and empty fields of the builder's config are not in the canonical one."""
     made = save()

@@ -75,6 +75,18 @@ def test_long_work_is_not_silent_and_not_noisy() -> None:
     assert min(gaps[:-1]) >= 2
 
 
+def test_unknown_amounts_are_told_to_those_who_wait() -> None:
+    """Without a total the first bytes say nothing; after half a minute how many came is news."""
+    now = 0.0
+    throttle = Throttle(clock=lambda: now)
+    shown = []
+    for _ in range(100):
+        if throttle.lets(events.Progress("h", "saved", 1, 0)):
+            shown.append(now)
+        now += 1.0
+    assert shown == [30.0, 60.0, 90.0]
+
+
 def test_a_reader_that_went_away_stops_no_work() -> None:
     """A closed pipe is no error of the run."""
 

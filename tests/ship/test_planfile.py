@@ -39,6 +39,9 @@ def test_same_world_is_accepted() -> None:
     planfile.require(PLAN, copy.deepcopy(PLAN), "plan.json")
     staged = [HOST["layers"][0], {"diff_id": "sha256:2", "state": "staged", "send": 0}]
     planfile.require(PLAN, changed(layers=staged), "plan.json")
+    # What the engine has compressed it has, although a difference asks for it unpacked.
+    copied = [{"diff_id": "sha256:1", "state": "copy"}, {"diff_id": "sha256:2", "state": "difference", "send": 1}]
+    planfile.require(PLAN, changed(layers=copied), "plan.json")
 
 
 @pytest.mark.parametrize(

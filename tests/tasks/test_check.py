@@ -87,6 +87,24 @@ def test_word_without_meaning(built: Built) -> None:
     assert "HOST:VARIANT" in built.run("check", "nonsense", code=2).stderr
     assert "gpu-b is no host of the matrix" in built.run("check", "gpu-b:alpha", code=2).stderr
     built.run("check", "alpha,nonsense", code=2)
+    assert 'did you mean "alpha"?' in built.run("check", "alhpa", code=2).stderr
+    assert 'did you mean "gpu-a"?' in built.run("check", "gpu-aa:alpha", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("begin", "told"),
+    [
+        (b"version: 1\n", "it does not begin as a tar"),
+        (b"", "it does not begin as a tar"),
+        (b"\x1f\x8b\x08\x00", "gzip -dc wrong.tar > image.tar"),
+        (b"\x28\xb5\x2f\xfd", "zstd -dc wrong.tar > image.tar"),
+    ],
+)
+def test_file_that_is_no_image(project: Built, begin: bytes, told: str) -> None:
+    """Told before its bytes are read as headers of a tar: exit 1, and how to unpack what is packed."""
+    (project.folder / "wrong.tar").write_bytes(begin)
+    assert told in project.run("check", "wrong.tar", code=1).stderr
+    project.run("diff", "wrong.tar", "wrong.tar", code=1)
 
 
 def test_store_that_lost_the_image(built: Built) -> None:
@@ -153,6 +171,8 @@ def test_host_without_the_image(built: Built) -> None:
     """Exit 22 with the reference that was looked for."""
     layers, config = built.layers()
     built.holds(layers, config, "other:1")
+    missing = built.run("check", "gpu-a:alpha", code=22).stderr
+    assert "next: sistership ship --variant alpha --hosts gpu-a" in missing
     assert "gpu-a: there is no image alpha:v2" in built.run("check", "gpu-a:alpha:v2", code=22).stderr
     document = json.loads(built.run("check", "gpu-a:beta", "--json", code=22).stdout)
     assert (document["type"], document["exit"]) == ("error", 22)

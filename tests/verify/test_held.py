@@ -114,8 +114,8 @@ def test_what_is_no_small_file(tmp_path: Path) -> None:
 def test_save_tells_why_it_failed(tmp_path: Path) -> None:
     """The engine's own words, with the host."""
     out = io.BytesIO()
-    save(Engine(tmp_path, 'echo "$2"\n').peer, ONE.id, out)
+    save(Engine(tmp_path, 'echo "$2"\n').peer, ONE.id, out.write)
     assert out.getvalue().decode().strip() == ONE.id
     with pytest.raises(ShipError, match="cannot save") as error:
-        save(Engine(tmp_path, "echo blob missing >&2; exit 1\n").peer, ONE.id, out)
+        save(Engine(tmp_path, "echo blob missing >&2; exit 1\n").peer, ONE.id, out.write)
     assert (error.value.where, error.value.why) == ("a", "blob missing")

@@ -35,6 +35,9 @@ class HeldImage:
         platform: for example `linux/amd64`.
         config: the runtime fields (Env, Cmd, Labels …).
         created: as written in the config.
+        size: bytes, as the engine counts them; 0: not told.
+        tagged: when it last got a name there, ISO-8601; "" where the engine does not tell (podman).
+        digests: its references by digest, `repository@sha256:…`.
     """
 
     id: str
@@ -43,6 +46,9 @@ class HeldImage:
     platform: str
     config: Mapping[str, Any]
     created: str
+    size: int = 0
+    tagged: str = ""
+    digests: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,8 @@ class HostFacts:
         tools: programs found there.
         images: every image the engine holds.
         boot: what tells this run of its kernel from every other; "" where it has none.
+        zstd: version of its zstd program, for example `1.5.4`; "" where there is none.
+        memory: bytes that programs may take there without swapping; None: not known.
     """
 
     version: str
@@ -74,6 +82,8 @@ class HostFacts:
     tools: frozenset[str]
     images: tuple[HeldImage, ...]
     boot: str = ""
+    zstd: str = ""
+    memory: int | None = None
 
     @property
     def reads_zstd(self) -> bool:
@@ -120,6 +130,8 @@ sec() {{ printf '\\n{_SECTION}%s\\n' "$1"; }}
 sec machine; uname -m
 sec boot; cat /proc/sys/kernel/random/boot_id 2>/dev/null
 sec tools; for t in {tools}; do command -v "$t" >/dev/null 2>&1 && echo "$t"; done
+sec zstd; zstd --version 2>/dev/null
+sec memory; grep '^MemAvailable:' /proc/meminfo 2>/dev/null
 stage={STAGE}
 sec staged; [ ! -d "$stage" ] || (cd "$stage" && for f in *; do [ ! -f "$f" ] || echo "$(wc -c < "$f") $f"; done)
 while [ ! -d "$stage" ]; do stage=$(dirname "$stage"); done
@@ -246,6 +258,8 @@ def parse(host: str, done: Completed) -> HostFacts:
         tools=frozenset(answer.get("tools", "").split()),
         images=_images(answer.get("images", "")),
         boot=answer.get("boot", ""),
+        zstd=_zstd_version(answer.get("zstd", "")),
+        memory=_memory(answer.get("memory", "")),
     )
 
 
@@ -272,6 +286,17 @@ def _free(line: str) -> int | None:
     return int(fields[3]) * 1024 if len(fields) >= 6 and fields[3].isdigit() else None  # noqa: PLR2004 - df's columns
 
 
+def _zstd_version(text: str) -> str:
+    found = re.search(r"\bv?(\d+\.\d+\.\d+)", text)
+    return found.group(1) if found else ""
+
+
+def _memory(line: str) -> int | None:
+    """Bytes from the line `MemAvailable: N kB`; None where the kernel does not say."""
+    fields = line.split()
+    return int(fields[1]) * 1024 if len(fields) > 1 and fields[1].isdigit() else None
+
+
 def _staged(text: str) -> dict[str, int]:
     pairs = (line.split(None, 1) for line in text.splitlines())
     return {pair[1]: int(pair[0]) for pair in pairs if len(pair) == 2 and pair[0].isdigit()}  # noqa: PLR2004
@@ -288,6 +313,9 @@ def held_image(document: Mapping[str, Any]) -> HeldImage:
         platform=f"{platform}/{variant}" if variant else platform,
         config=document.get("Config") or {},
         created=str(document.get("Created", "")),
+        size=int(document.get("Size") or 0),
+        tagged=str((document.get("Metadata") or {}).get("LastTagTime") or ""),
+        digests=tuple(document.get("RepoDigests") or ()),
     )
 
 

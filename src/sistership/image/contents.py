@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import IO, Final
 
 import zstandard
 
@@ -78,6 +78,21 @@ def saved_file(image: SavedImage, path: str) -> Found | None:
             if entry.path == name and entry.content is not None:
                 return Found(entry.content.read(0, MOST), above)
     return None
+
+
+def large_files(layer: Layer, store: Store, least: int) -> Iterator[tuple[str, IO[bytes]]]:
+    """Absolute path and content of each regular file of at least `least` bytes, in the order of the layer.
+
+    Files whose name no shell can be asked for are left out. Each content is read before the next one is asked for.
+
+    Raises:
+        BuildError: the layer in the store is damaged or missing.
+    """
+    with _tar(layer, store) as tar:
+        for member in tar:
+            stream = tar.extractfile(member) if member.isreg() and member.size >= least else None
+            if stream is not None and member.name.isprintable():
+                yield f"/{member.name}", stream
 
 
 def layer_hashes(layer: Layer, store: Store) -> dict[str, str]:

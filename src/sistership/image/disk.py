@@ -6,11 +6,12 @@ import errno
 import fcntl
 import os
 import tempfile
+import weakref
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from sistership.errors import SistershipError
+from sistership.errors import LockedError, SistershipError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +48,44 @@ def locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+class Hold:
+    """A shared hold on a folder: many runs use it at once, and one may have it alone for a moment.
+
+    It ends with this object, or with the process, however that ends.
+
+    Args:
+        path: its lock file, made if needed; waits while another run has the folder alone.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.end = weakref.finalize(self, os.close, self._handle)
+        fcntl.flock(self._handle, fcntl.LOCK_SH)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Have the folder alone.
+
+        Raises:
+            LockedError: another run uses it.
+        """
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # A change of the lock that fails has let go of the old one.
+            fcntl.flock(self._handle, fcntl.LOCK_SH)
+            raise LockedError(
+                "another run uses the store",
+                where=str(self._path.parent),
+                hint="wait for it to end; what holds the store never outlives its process",
+            ) from None
+        try:
+            yield
+        finally:
+            fcntl.flock(self._handle, fcntl.LOCK_SH)
 
 
 class Draft:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -20,7 +21,7 @@ from sistership.image.identity import Image, digest_of, hex_of, is_digest
 from sistership.image.spans import CHUNK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
 _KEY: Final = "sistership.recipe"
@@ -52,6 +53,27 @@ class Record:
     name: str
     created: str
     manifest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the store's index and what it keeps in the store.
+
+    Attributes:
+        key: recipe key; "" for an archived base.
+        base: the pin of an archived base; "" for an image of ours.
+        platform: of an archived base.
+        needs: digests of all blobs without which it is not whole; of a damaged one those that can be found out.
+        used: when it was last made or asked for, in seconds since 1970; 0: not known.
+    """
+
+    key: str
+    name: str
+    manifest: str
+    base: str
+    platform: str
+    needs: frozenset[str]
+    used: float
 
 
 class BlobWriter:
@@ -96,6 +118,7 @@ class Store:
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
             for folder in (self._blobs, self._layers, self._drafts):
                 folder.mkdir(parents=True, exist_ok=True)
+            self._hold = disk.Hold(root / ".use")
             disk.sweep(self._drafts, self._lock)
             if not (root / "oci-layout").exists():
                 self._write(root / "oci-layout", OCI_LAYOUT)
@@ -231,20 +254,80 @@ class Store:
 
     def in_use(self) -> frozenset[str]:
         """Digests of all blobs that a recorded image or an archived base needs; no other blob is of any use."""
-        found: set[str] = set()
-        for line in self._index():
-            notes = line.get("annotations", {})
-            named = [line.get("digest"), notes.get(_PLAIN), *notes.get(_DOCUMENTS, "").split(",")]
-            found.update(digest for digest in named if is_digest(digest))
-            try:
-                manifest = json.loads(self.read(line["digest"]))
-                found |= {part["digest"] for part in (manifest["config"], *manifest["layers"])}
-            except (SistershipError, KeyError, TypeError, ValueError):
-                continue  # nothing can be said of what a damaged manifest named
-        return frozenset(found)
+        return frozenset(digest for entry in self.entries() for digest in entry.needs)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """The index with what each line needs, oldest first."""
+        return tuple(map(self._entry, self._index()))
+
+    def blobs(self) -> dict[str, int]:
+        """Digest → bytes of every blob that is here, needed or not."""
+        with disk.explained(self._blobs, "the store cannot be read"):
+            sizes = {f"sha256:{path.name}": path.stat().st_size for path in self._blobs.iterdir()}
+            return {digest: size for digest, size in sizes.items() if is_digest(digest)}
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep every other run out of the store; those that begin meanwhile wait.
+
+        Raises:
+            LockedError: another run, or another ``Store`` of this one, is in use.
+        """
+        with self._hold.alone():
+            yield
+
+    def drop(self, entries: Collection[Entry], blobs: Collection[str]) -> None:
+        """Take lines out of the index, then blobs away, in this order: what is listed is whole at any moment.
+
+        Call it ``alone``.
+        """
+        gone = {(entry.key, entry.base, entry.platform) for entry in entries}
+        with disk.explained(self.root, "the store cannot be written"), disk.locked(self._lock):
+            if gone:
+                kept = [line for line in self._index() if _identity(line) not in gone]
+                document = {"schemaVersion": 2, "mediaType": INDEX, "manifests": kept}
+                self._write(self.root / "index.json", canonical_json(document), locked=True)
+            for digest in blobs:
+                self.path(digest).unlink(missing_ok=True)
+            for note in self._layers.iterdir():
+                if self.blob_of(f"sha256:{note.name}") is None:
+                    note.unlink(missing_ok=True)
+
+    def _entry(self, line: dict[str, Any]) -> Entry:
+        key, base, platform = _identity(line)
+        notes, manifest = line.get("annotations", {}), str(line.get("digest", ""))
+        named = [manifest, notes.get(_PLAIN), *notes.get(_DOCUMENTS, "").split(",")]
+        found = {digest for digest in named if is_digest(digest)}
+        documents = [self._json(digest) for digest in sorted(found)]
+        configs = {_digest_in(document.get("config")) for document in documents} - {""}
+        found |= configs
+        listed = {_digest_in(part) for document in documents for part in _list_in(document, "layers")} - {""}
+        stacks = [_list_in(self._json(config).get("rootfs"), "diff_ids") for config in sorted(configs)]
+        plain = {each for stack in stacks for each in stack if is_digest(each)}
+        # By every way that leads to a layer: of several documents one may be damaged.
+        found |= {packed.digest for each in plain | listed if (packed := self.blob_of(each)) is not None}
+        found |= {each for each in listed if self.has(each)}
+        used = 0.0
+        with suppress(OSError):
+            used = self.path(manifest).stat().st_mtime
+        return Entry(key, notes.get(_NAME, "") or base, manifest, base, platform, frozenset(found), used)
+
+    def _json(self, digest: str) -> dict[str, Any]:
+        """A small document of the store; empty where it is missing, damaged or none."""
+        try:
+            document = json.loads(self.read(digest))
+        except (SistershipError, ValueError):
+            return {}
+        return document if isinstance(document, dict) else {}
+
+    def _touch(self, manifest: str) -> None:
+        """Note that an image was used; a store that cannot be written is only read, and keeps what it has."""
+        with suppress(OSError):
+            os.utime(self.path(manifest))
 
     def _list(self, image: Image, annotations: dict[str, str], same: Sequence[str]) -> None:
         """Put a line into the index in place of those that have the same values of these annotations."""
+        self._touch(image.manifest)
         system, architecture, *variant = image.platform.split("/")
         platform = {"os": system, "architecture": architecture} | ({"variant": variant[0]} if variant else {})
         line = {
@@ -280,10 +363,13 @@ class Store:
     def image_complete(self, image: Image, *, deep: bool = False) -> list[str]:
         """Digests of the image's blobs that are missing or damaged; empty when all is well.
 
+        Whoever asks is about to use the image, which is noted, see ``gc``.
+
         Args:
             image: the image asked about.
             deep: hash the layers, too; else only their sizes are compared.
         """
+        self._touch(image.manifest)
         documents = (image.config, image.manifest, image.manifest_plain)
         bad = [digest for digest in documents if not self.check(digest)]
         for digest, size in {layer.digest: layer.size for layer in image.layers}.items():
@@ -340,3 +426,21 @@ def _record(line: dict[str, Any]) -> Record:
     return Record(
         key=notes[_KEY], name=notes.get(_NAME, ""), created=notes.get(_CREATED, ""), manifest=line.get("digest", "")
     )
+
+
+def _identity(line: dict[str, Any]) -> tuple[str, str, str]:
+    """What tells a line of the index from every other: recipe key, or base and platform."""
+    notes = line.get("annotations", {})
+    return notes.get(_KEY, ""), notes.get(_ARCHIVED, ""), notes.get(_PLATFORM, "")
+
+
+def _digest_in(part: object) -> str:
+    """The digest of a descriptor; "" where it has none."""
+    digest = part.get("digest") if isinstance(part, dict) else None
+    return digest if isinstance(digest, str) and is_digest(digest) else ""
+
+
+def _list_in(document: object, name: str) -> list[Any]:
+    """A list of a document; empty where it has none of that name."""
+    found = document.get(name) if isinstance(document, dict) else None
+    return found if isinstance(found, list) else []

@@ -105,6 +105,21 @@ class PatchRef:
 
 
 @dataclass(frozen=True)
+class Registry:
+    """A repository of a registry that a variant is shipped by.
+
+    Attributes:
+        repository: `HOST/REPOSITORY`, without a tag.
+        insecure: it may be spoken to by plain HTTP.
+        pull: the name under which hosts reach the same content; "": the same.
+    """
+
+    repository: str
+    insecure: bool = False
+    pull: str = ""
+
+
+@dataclass(frozen=True)
 class Variant:
     """A named row of the matrix, complete: defaults are merged in.
 
@@ -116,6 +131,7 @@ class Variant:
         snapshot: the moment as of which their archive is read: "20260501T000000Z", "auto" (the lock decides),
             "none", or "" where it floats because the base's archive keeps no moments.
         builders: platform → name of the host that builds for it; empty: this machine builds.
+        registry: that it is shipped by; None: straight to the hosts.
         where: `file:line:column` of the row.
     """
 
@@ -135,6 +151,7 @@ class Variant:
     platforms: tuple[str, ...] = ("linux/amd64",)
     template: str = TEMPLATE
     builders: Mapping[str, str] = field(default_factory=dict, hash=False)
+    registry: Registry | None = None
     where: str = ""
 
 

@@ -124,6 +124,19 @@ def check_image(name: str) -> None:
         raise TextError("sistership names the images under sistership.local itself", "use another domain or none")
 
 
+def check_repository(text: str) -> None:
+    """A repository of a registry: the host is written, a tag is not.
+
+    Raises:
+        TextError: against the grammar, without a host, or with a tag or a digest.
+    """
+    reference = parse_reference(text)
+    if reference.tag is not None or reference.digest is not None:
+        raise TextError(f'"{text}" holds a tag or a digest', "images get the first 12 digits of their config as tag")
+    if not reference.domain:
+        raise TextError(f'"{text}" names no registry', f"write its host too, such as docker.io/{text}")
+
+
 def check_tag(tag: str) -> None:
     """An image tag.
 

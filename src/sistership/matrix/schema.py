@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from sistership.matrix.model import BUILD_PACKAGES, TEMPLATE
 
@@ -118,6 +126,32 @@ class PatchRow(Row):
     """one sentence: what goes wrong without it"""
 
 
+class RegistryRow(Row):
+    """A repository that images go through, in place of straight to the hosts."""
+
+    repository: str
+    """HOST/REPOSITORY, such as registry.lan:5000/llamacpp"""
+    insecure: Flag = False
+    """plain HTTP is allowed; on loopback it always is"""
+    pull: str | None = None
+    """HOST/REPOSITORY under which hosts reach the same content, such as that of a mirror"""
+
+
+def _as_repository(value: object) -> object:
+    return {"repository": value} if isinstance(value, str) else value
+
+
+class _OrText:
+    """In the JSON Schema, a bare text will do in place of the row."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [_TEXT, handler(schema)]}
+
+
+#: A bare text is the repository.
+RegistryField = Annotated[RegistryRow | None, BeforeValidator(_as_repository), _OrText()]
+
+
 class DefaultsRow(Row):
     """What a variant has where it says nothing; options and cmake merge key by key."""
 
@@ -137,6 +171,8 @@ class DefaultsRow(Row):
     """base images"""
     template: str = TEMPLATE
     """a file of dockerfiles/"""
+    registry: RegistryField = None
+    """the repository that images are shipped by"""
 
 
 class VariantRow(Row):
@@ -172,6 +208,8 @@ class VariantRow(Row):
     """a file of dockerfiles/"""
     builder: Builder = {}
     """the host that builds, or one for each platform; {} for this machine"""
+    registry: RegistryField = None
+    """the repository that it is shipped by, such as registry.lan:5000/llamacpp"""
 
 
 class HostRow(Row):

@@ -26,13 +26,13 @@ def variants(matrix: Matrix, text: str | None) -> tuple[Variant, ...]:
     return tuple(matrix.variants[name] for name in chosen)
 
 
-def hosts(matrix: Matrix, text: str | None) -> tuple[Host, ...]:
-    """The hosts that `text` selects, in the order of the inventory; None selects all.
+def hosts(matrix: Matrix, text: str | None, flag: str = "--hosts") -> tuple[Host, ...]:
+    """The hosts that `text`, the value of `flag`, selects, in the order of the inventory; None selects all.
 
     Raises:
         UsageError: see `variants`.
     """
-    chosen = _chosen(text, matrix.hosts, matrix.groups, "host or group", "--hosts")
+    chosen = _chosen(text, matrix.hosts, matrix.groups, "host or group", flag)
     return tuple(matrix.hosts[name] for name in chosen)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sistership import resources
 from sistership.matrix import cmake, inventory, names, series, snapshots, toolkits
-from sistership.matrix.model import BASELINES, Cuda, Options, Variant, architecture, fits
+from sistership.matrix.model import BASELINES, Cuda, Options, Registry, Variant, architecture, fits
 
 if TYPE_CHECKING:
     from sistership.matrix.context import Context
@@ -52,6 +52,7 @@ def variant(name: str, row: VariantRow, context: Context) -> Variant:
         platforms=platforms,
         template=_template(name, row, context),
         builders=_builders(path, row, platforms, context),
+        registry=_registry(name, row, context),
         where=_place(path, findings),
     )
 
@@ -136,6 +137,20 @@ def _template(name: str, row: VariantRow, context: Context) -> str:
         if found is None:
             context.findings.problem(path, f"there is no template dockerfiles/{template}", "put it into dockerfiles/")
     return template
+
+
+def _registry(name: str, row: VariantRow, context: Context) -> Registry | None:
+    own = "registry" in row.model_fields_set
+    found = row.registry if own else context.defaults.registry
+    if found is None:
+        return None
+    path = context.where(name, "registry", own=own)
+    written = (*path, "repository")
+    where = written if written in context.findings.document.values else path
+    context.findings.check(where, found.repository, names.check_repository)
+    if found.pull is not None:
+        context.findings.check((*path, "pull"), found.pull, names.check_repository)
+    return Registry(found.repository, found.insecure, found.pull or "")
 
 
 def _builders(path: Path, row: VariantRow, platforms: tuple[str, ...], context: Context) -> dict[str, str]:

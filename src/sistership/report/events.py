@@ -20,7 +20,7 @@ Times are no part of an event: who listens knows when it came.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -298,6 +298,19 @@ class Reporter(Protocol):
     def detail(self, text: str) -> None:
         """A line for the log, and for people who asked for everything."""
         ...
+
+
+def counted(write: Callable[[bytes], object], reporter: Reporter, host: str, step: str) -> Callable[[bytes], None]:
+    """A sink that tells how many bytes went through it; how many will come is not known."""
+    done = 0
+
+    def take(chunk: bytes) -> None:
+        nonlocal done
+        write(chunk)
+        done += len(chunk)
+        reporter.progress(host, step, done, 0)
+
+    return take
 
 
 class Listener:

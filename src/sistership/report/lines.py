@@ -64,7 +64,8 @@ class Throttle:
         now, key = self._clock(), (event.host, event.step)
         share = event.done / event.total if event.total else 0.0
         with self._lock:
-            before, shown = self._last.get(key, (now - self._most, -1.0))
+            # How much of an unknown amount is through is news only to those who have waited.
+            before, shown = self._last.setdefault(key, (now - self._most, -1.0) if event.total else (now, 0.0))
             if (share < 1 or shown == share) and now - before < self._least:
                 return False
             if share < 1 and int(share * 10) == int(shown * 10) and now - before < self._most:

@@ -17,7 +17,16 @@ _WINDOW: Final = 8.0  # seconds over which a rate is measured
 _HOST_WIDTH: Final = 18
 _WORK_WIDTH: Final = 100  # what belongs together stays together on a wide terminal
 #: What is counted, in the words of what is being done.
-_DOING: Final[Mapping[str, str]] = {"sent": "sending", "compiled": "compiling"}
+_DOING: Final[Mapping[str, str]] = {
+    "sent": "sending",
+    "compiled": "compiling",
+    "saved": "saving",
+    "archived": "archiving",
+    "exported": "exporting",
+    "made canonical": "making canonical",
+    "pushed": "pushing",
+    "pulled": "pulling",
+}
 
 
 @dataclass

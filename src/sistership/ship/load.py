@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sistership.errors import ShipError
@@ -38,11 +38,17 @@ def metadata_prefix(release: Release) -> str:
     return f"{release.image.config.removeprefix('sha256:')}.meta"
 
 
-def assemble(pieces: Sequence[Bytes | Blob], release: Release, encoding: Encoding) -> Assembly:
+def assemble(
+    pieces: Sequence[Bytes | Blob], release: Release, encoding: Encoding, files: Mapping[str, str] | None = None
+) -> Assembly:
     """The archive as shell: what is small comes from one file by offset, what is large from its own file.
 
     An archive never lies on the host's disk as a whole, and its metadata comes last:
     whatever fails midway leaves the engine with a tar that names no image.
+
+    Args:
+        encoding: of the staged layers.
+        files: diffID → staged file, of layers that lie there in another way.
     """
     name = f"{metadata_prefix(release)}-{secrets.token_hex(4)}"
     meta = quote(name)
@@ -53,15 +59,16 @@ def assemble(pieces: Sequence[Bytes | Blob], release: Release, encoding: Encodin
             lines.append(f"tail -c +{len(metadata) + 1} {meta} | head -c {len(piece.data)}")
             metadata += piece.data
         else:
-            file = quote(staged_name(piece.layer, encoding))
-            lines.append(_read(file, encoding, plain=piece.plain) + f" || exit {_CUT}")
+            file = (files or {}).get(piece.layer.diff_id) or staged_name(piece.layer, encoding)
+            lines.append(_read(file, plain=piece.plain) + f" || exit {_CUT}")
     return Assembly(name, bytes(metadata), "\n".join(lines))
 
 
-def _read(file: str, encoding: Encoding, *, plain: bool) -> str:
-    if plain and encoding is Encoding.ZSTD:
-        return f"zstd -dcq {file}"
-    return f"gzip -dc < {file}" if encoding is Encoding.GZIP else f"cat {file}"
+def _read(file: str, *, plain: bool) -> str:
+    """Prints a staged file as the engine gets it; its ending says how it is encoded."""
+    if plain and file.endswith(".zst"):
+        return f"zstd -dcq {quote(file)}"
+    return f"gzip -dc < {quote(file)}" if file.endswith(".gz") else f"cat {quote(file)}"
 
 
 def load(peer: Peer, assembly: Assembly) -> str:
@@ -101,16 +108,23 @@ def tag(peer: Peer, release: Release, plan: HostPlan, loaded_id: str) -> None:
     """Keep the old image under its rollback tag, then move the people's tag.
 
     In this order: the containerd store before Engine 28.1 loses an image whose last tag is moved away.
+    A rollback tag that the old image has from an earlier time is made anew: the engine's time of it tells which image
+    was replaced last, and the containerd store of Engine 26.1 keeps the time of a tag that does not move.
 
     Raises:
         ShipError: the engine refused a tag.
     """
     docker, reference = peer.docker, quote(release.reference)
-    keep = f'{docker} tag "$old" {quote(plan.moves[1])} || exit 1' if plan.moves else ":"
+    keep = ":"
+    if plan.moves:
+        name = quote(plan.moves[1])
+        held = f"$({docker} image inspect --format '{{{{.Id}}}}' {name} 2>/dev/null)"
+        anew = f'[ "{held}" != "$old" ] || {docker} image rm --no-prune {name} >/dev/null 2>&1'
+        keep = f'{anew}; {docker} tag "$old" {name} || exit 1'
     script = f"""
 old=$({docker} image inspect --format '{{{{.Id}}}}' {reference} 2>/dev/null)
 [ -z "$old" ] || [ "$old" = {quote(loaded_id)} ] || {{ {keep}; }}
-{docker} tag {quote(loaded_id)} {reference}
+{docker} tag {quote(loaded_id)} {quote(release.unique)} && {docker} tag {quote(loaded_id)} {reference}
 """
     done = peer.transport.run(script, timeout=120)
     if done.status != 0:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from sistership.errors import HostUnfitError
 from sistership.host.facts import HostFacts
+from sistership.image.difference import Difference
 from sistership.image.identity import Layer
 from sistership.image.release import Release, rollback_reference, short
 from sistership.report.events import mebibytes
@@ -37,12 +38,18 @@ SLACK = 64 << 20
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """One layer on one host: `have` (the engine holds it), `staged` (it lies there already) or `send`.
+    """One layer on one host.
 
     Attributes:
+        state: `have` (the engine holds it), `staged` (it lies there already), `send`, `difference` (sent, and the
+            host makes the layer of it and an older image's files), or `copy` (the engine holds it compressed, and the
+            host unpacks that).
         file: its name in the staging folder.
         size: bytes of that file, an upper bound where it is compressed on the way (gzip).
         send: bytes still to be sent.
+        why: why it is sent so; "" where nothing else was possible.
+        difference: what is sent in its place.
+        blob: digest of the engine's own blob of a `copy`.
     """
 
     layer: Layer
@@ -50,6 +57,15 @@ class LayerPlan:
     file: str
     size: int
     send: int
+    why: str = ""
+    difference: Difference | None = None
+    blob: str = ""
+
+    @property
+    def loads(self) -> str:
+        """The staged file that the engine gets."""
+        made = self.difference is not None or self.state == "copy"
+        return staged_name(self.layer, Encoding.PLAIN) if made else self.file
 
 
 @dataclass(frozen=True)
@@ -58,11 +74,15 @@ class HostPlan:
 
     Attributes:
         encoding: of the staged layers.
-        plain: the engine gets uncompressed layers, decompressed on the host (engines before 23.0).
+        plain: the engine gets uncompressed layers, decompressed on the host: engines before 23.0, all where a
+            difference is used, and the containerd store where it holds more of the image's layers in that form.
         disk: bytes needed where the engine keeps images.
         stage: bytes needed in the staging folder.
         daemon: the engine's own ID.
         moves: (old ID, name it is kept under) when the people's name points elsewhere now.
+        source: what the engine pulls, by digest; "": the image is sent from here.
+        remark: why it comes by another road than was asked for; "" when it does not.
+        older: ID there of the image that differences and copies are made from; "" without any.
     """
 
     host: str
@@ -76,6 +96,9 @@ class HostPlan:
     store: str
     version: str
     daemon: str = ""
+    source: str = ""
+    remark: str = ""
+    older: str = ""
 
     @property
     def send(self) -> int:
@@ -88,26 +111,43 @@ class HostPlan:
         return frozenset(layer.layer.diff_id for layer in self.layers if layer.state == "have")
 
     @property
+    def files(self) -> dict[str, str]:
+        """diffID → the staged file that the engine gets, of the layers that are in the archive."""
+        return {layer.layer.diff_id: layer.loads for layer in self.layers if layer.state != "have"}
+
+    @property
     def steps(self) -> tuple[str, ...]:
         """The plan in words, one step a line."""
         if self.action is Action.NOTHING:
             return ("nothing to do: the image is there and whole",)
         steps: list[str] = []
         if self.action is Action.LOAD:
-            had = f", {len(self.leave_out)} are there" if self.leave_out else ""
-            steps.append(f"send {mebibytes(self.send)} as {self.encoding} of {len(self.layers)} layers{had}")
+            there = sum(1 for layer in self.layers if layer.state in {"have", "copy"})
+            had = f", {there} are there" if there else ""
+            steps.append(self._way(had))
         if self.moves:
             steps.append(f"keep {short(self.moves[0])} as {self.moves[1]}")
         return (*steps, "move the tag")
 
+    def _way(self, had: str) -> str:
+        if self.source:
+            return f"pull at most {mebibytes(self.send)} from {self.source}{had}"
+        remark = f", {self.remark}" if self.remark else ""
+        small = sum(1 for layer in self.layers if layer.state == "difference")
+        less = f", {small} as a difference" if small else ""
+        return f"send {mebibytes(self.send)} as {self.encoding} of {len(self.layers)} layers{had}{less}{remark}"
 
-def encoding_for(facts: HostFacts) -> tuple[Encoding, bool]:
+
+def encoding_for(facts: HostFacts, *, plain: bool = False) -> tuple[Encoding, bool]:
     """How layers travel to a host, and whether its engine gets them plain.
 
     Engines since 23.0 read tar+zstd themselves. An older one needs plain layers, decompressed on the host by
     whatever is there; plain bytes travel only where nothing is.
+
+    Args:
+        plain: the engine shall get plain layers although it reads others.
     """
-    if facts.reads_zstd:
+    if facts.reads_zstd and not plain:
         return Encoding.ZSTD, False
     for encoding in (Encoding.ZSTD, Encoding.GZIP):
         if str(encoding) in facts.tools:
@@ -145,9 +185,8 @@ def plan_host(
     action = {Kind.OK: Action.NOTHING, Kind.TAG_MOVED: Action.TAG}.get(verdict.kind, Action.LOAD)
     if action is Action.LOAD:
         # What turned out incomplete once is not trusted to hold any layer.
-        trusted = known is not None and verdict.kind is not Kind.INCOMPLETE
-        had = layers_had(release.image, facts, known, plain=plain) if trusted and known is not None else frozenset()
-        layers = _layers(release, encoding, facts.staged, had)
+        trusted = known if verdict.kind is not Kind.INCOMPLETE else None
+        encoding, plain, layers = _cheapest(release, facts, trusted)
     tagged = facts.tagged(release.reference)
     moves = None
     if action is not Action.NOTHING and tagged and tagged.id not in expected_ids(release.image, facts.store):
@@ -158,27 +197,57 @@ def plan_host(
         encoding=encoding,
         plain=plain,
         layers=layers,
-        disk=disk_needed(layers, facts.store),
-        stage=sum(layer.send for layer in layers),
+        disk=disk_needed(layers, facts.store, plain=plain),
+        stage=stage_needed(layers),
         moves=moves,
         store=facts.store,
         version=facts.version,
         daemon=facts.daemon,
     )
     if action is Action.LOAD:
-        _check_disk(plan, facts)
+        check_disk(plan, facts)
     return plan
 
 
-def _layers(
-    release: Release, encoding: Encoding, staged: Mapping[str, int], had: Collection[str]
+def _cheapest(
+    release: Release, facts: HostFacts, known: Manifests | None
+) -> tuple[Encoding, bool, tuple[LayerPlan, ...]]:
+    """The form in which the fewest bytes are sent; zstd layers where both forms cost the same.
+
+    The containerd store has blobs of one form, whichever came last: plain ones after a difference. A ship that was
+    cut after a difference was used left a plain layer staged.
+    """
+    forms = [encoding_for(facts)]
+    unpacked = any(staged_name(layer, Encoding.PLAIN) in facts.staged for layer in release.image.layers)
+    if not forms[0][1] and (facts.store == "containerd" or unpacked):
+        forms.append(encoding_for(facts, plain=True))
+    found = []
+    for encoding, plain in forms:
+        had = layers_had(release.image, facts, known, plain=plain) if known is not None else frozenset()
+        found.append((encoding, plain, layer_plans(release, encoding, facts.staged, had, plain=plain)))
+    return min(found, key=lambda form: sum(layer.send for layer in form[2]))
+
+
+def layer_plans(
+    release: Release, encoding: Encoding, staged: Mapping[str, int], had: Collection[str], *, plain: bool
 ) -> tuple[LayerPlan, ...]:
+    """What is to be done for each layer, each once.
+
+    Args:
+        staged: name → bytes of what lies in the staging folder.
+        had: diffIDs of the layers that the engine holds in this form.
+        plain: the engine gets plain layers.
+    """
     plans: dict[str, LayerPlan] = {}
     for layer in release.image.layers:
         if layer.diff_id in had:
             plans.setdefault(layer.diff_id, LayerPlan(layer, "have", "", 0, 0))
             continue
         file = staged_name(layer, encoding)
+        unpacked = staged_name(layer, Encoding.PLAIN)
+        if plain and file not in staged and unpacked in staged:
+            plans.setdefault(layer.diff_id, LayerPlan(layer, "staged", unpacked, layer.plain_size, 0))
+            continue
         size = layer.size if encoding is Encoding.ZSTD else layer.plain_size
         # A finished file was checked before it got its name; a `.part` counts by its length, its sum is checked later.
         done = size if file in staged else min(staged.get(f"{file}.part", 0), size)
@@ -187,18 +256,41 @@ def _layers(
     return tuple(plans.values())
 
 
-def disk_needed(layers: Collection[LayerPlan], store: str) -> int:
+def arranged(plan: HostPlan, encoding: Encoding, layers: tuple[LayerPlan, ...], *, older: str = "") -> HostPlan:
+    """The plan with other layers, in the plain form, and the disk that this takes."""
+    disk, stage = disk_needed(layers, plan.store, plain=True), stage_needed(layers)
+    return replace(plan, encoding=encoding, plain=True, layers=layers, older=older, disk=disk, stage=stage)
+
+
+def stage_needed(layers: Collection[LayerPlan]) -> int:
+    """Bytes needed in the staging folder: what is sent, and what the host makes of it."""
+    total = 0
+    for each in layers:
+        total += each.send
+        if each.difference:
+            total += each.layer.plain_size + each.difference.base_size
+        elif each.state == "copy":
+            total += each.layer.plain_size + each.layer.size
+    return total
+
+
+def disk_needed(layers: Collection[LayerPlan], store: str, *, plain: bool = False) -> int:
     """Bytes the engine needs to load the layers that it does not have.
 
     The classic store untars the whole archive beside the layers before it registers them; the containerd store
-    keeps the compressed blobs and the unpacked layers (measured on Engines 20.10, 26.1 and 28.5).
+    keeps the blobs as they came and the unpacked layers (measured on Engines 20.10, 26.1 and 28.5).
     """
     new = [each.layer for each in layers if each.state != "have"]
-    plain, packed = sum(layer.plain_size for layer in new), sum(layer.size for layer in new)
-    return plain * 2 if store == "classic" else plain + packed
+    unpacked, packed = sum(layer.plain_size for layer in new), sum(layer.size for layer in new)
+    return unpacked * 2 if store == "classic" or plain else unpacked + packed
 
 
-def _check_disk(plan: HostPlan, facts: HostFacts) -> None:
+def check_disk(plan: HostPlan, facts: HostFacts) -> None:
+    """Refuse what does not fit.
+
+    Raises:
+        HostUnfitError: the staging folder, or where the engine keeps images, is too small.
+    """
     if facts.stage_free is not None and plan.stage + SLACK > facts.stage_free:
         raise HostUnfitError(
             f"the staging folder needs {mebibytes(plan.stage + SLACK)}, {mebibytes(facts.stage_free)} are free",

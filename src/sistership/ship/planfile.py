@@ -11,7 +11,7 @@ from sistership.errors import LockError, UsageError
 
 VERSION = 1
 #: Of a host's plan, what has to be the same later. Sizes on disk may differ, what is staged may only have grown.
-_BINDING = ("host", "action", "engine", "encoding", "moves", "error")
+_BINDING = ("host", "action", "engine", "encoding", "source", "moves", "error")
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _moved_on(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def _had(layers: Sequence[Mapping[str, Any]]) -> set[str]:
-    return {layer["diff_id"] for layer in layers if layer["state"] == "have"}
+    return {layer["diff_id"] for layer in layers if layer["state"] in {"have", "copy"}}
 
 
 def _short(value: object) -> str:

@@ -6,17 +6,22 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sistership.errors import ShipError, SistershipError, worst
 from sistership.host.facts import HostFacts, probe
 from sistership.host.inventory import Peer
 from sistership.image.archive import pieces
 from sistership.image.layout import Store
-from sistership.image.release import Release, for_platform
+from sistership.image.release import Release, for_platform, short
 from sistership.report.events import Reporter, mebibytes
+from sistership.ship.difference import apply, copy, improved, whole
 from sistership.ship.have import known_manifests
+from sistership.ship.leftovers import AGED
 from sistership.ship.load import assemble, load, metadata_prefix, remove_name, tag
-from sistership.ship.plan import Action, HostPlan, plan_host
+from sistership.ship.plan import Action, HostPlan, LayerPlan, plan_host
+from sistership.ship.prune import Older, tidy
+from sistership.ship.road import Road, plan_by, pull, push_all
 from sistership.ship.stage import HostLock, clear_script, send_layer
 from sistership.ship.told import planned
 from sistership.ship.twins import same_engines
@@ -49,12 +54,20 @@ class Shipped:
 
 
 def plan_all(
-    peers: Sequence[Peer], group: Sequence[Release], store: Store, *, jobs: int = 16
+    peers: Sequence[Peer],
+    group: Sequence[Release],
+    store: Store,
+    *,
+    jobs: int = 16,
+    road: Road | None = None,
+    minimize: bool = False,
 ) -> list[HostPlan | SistershipError]:
     """The plan of every host, or why it has none. Changes nothing anywhere.
 
     Args:
         group: one variant's releases; each host gets that of its platform.
+        road: by which they come; None: straight from here.
+        minimize: as few bytes as possible, even where that takes longer.
     """
     known = known_manifests(store)
 
@@ -62,7 +75,9 @@ def plan_all(
         try:
             facts = probe(peer, [name for release in group for name in release.names])
             release = for_platform(group, facts.platform)
-            return plan_host(peer.name, release, facts, verdict_on(peer, release, facts), known)
+            verdict = verdict_on(peer, release, facts)
+            plan = plan_by(road, peer.name, release, facts, verdict, known)
+            return improved(peer, release, facts, verdict, plan, store, minimize=minimize)
         except SistershipError as error:
             return error
 
@@ -77,24 +92,35 @@ def ship_all(
     ended: Callable[[Shipped, float], object],
     *,
     jobs: int = 16,
+    older: Older | None = None,
+    road: Road | None = None,
+    minimize: bool = False,
 ) -> list[Shipped]:
     """Ship one variant to every host at once, to each the release of its platform.
 
     Args:
         ended: is told each host's end when it comes, with the seconds it took.
+        older: what is removed of older images on each host that verifies; None: nothing.
+        road: by which they come; None: straight from here.
+        minimize: as few bytes as possible, even where that takes longer.
 
     Raises:
-        ShipError: a blob of an image is missing or damaged in the store; nothing was sent.
+        ShipError: a blob of an image is missing or damaged in the store; nothing was sent. Or the registry
+            refused the image; no host was touched.
+        HostUnreachableError: the registry does not answer; no host was touched.
     """
 
     def one(peer: Peer) -> Shipped:
         began = time.monotonic()
-        shipped = ship_host(peer, group, store, reporter)
+        shipped = ship_host(peer, group, store, reporter, older, road, minimize=minimize)
         ended(shipped, time.monotonic() - began)
         return shipped
 
     for release in group:
-        check_store(release, store)
+        # What goes to a registry is hashed while it is sent.
+        check_store(release, store, deep=road is None)
+    if road is not None:
+        push_all(group, road, store, reporter)
     twins = same_engines(peers, reporter, jobs=jobs)
     results = on_all([peer for peer in peers if peer.name not in twins], one, jobs=jobs)
     by_name = {result.host: result for result in results}
@@ -104,9 +130,9 @@ def ship_all(
     return [by_name[peer.name] for peer in peers]
 
 
-def check_store(release: Release, store: Store) -> None:
+def check_store(release: Release, store: Store, *, deep: bool = True) -> None:
     """Refuse to send what is not whole here: a damaged blob is found by its checksum, never on a host."""
-    broken = store.image_complete(release.image, deep=True)
+    broken = store.image_complete(release.image, deep=deep)
     if broken:
         raise ShipError(
             f"{len(broken)} of the image's blobs are missing or damaged in the store: {broken[0][7:19]} …",
@@ -115,7 +141,16 @@ def check_store(release: Release, store: Store) -> None:
         )
 
 
-def ship_host(peer: Peer, group: Sequence[Release], store: Store, reporter: Reporter) -> Shipped:
+def ship_host(
+    peer: Peer,
+    group: Sequence[Release],
+    store: Store,
+    reporter: Reporter,
+    older: Older | None = None,
+    road: Road | None = None,
+    *,
+    minimize: bool = False,
+) -> Shipped:
     """Ship to one host; never raises for what is wrong there."""
     sent, release = 0, group[0]
 
@@ -127,7 +162,10 @@ def ship_host(peer: Peer, group: Sequence[Release], store: Store, reporter: Repo
         with HostLock(peer):
             facts = probe(peer, [name for each in group for name in each.names])
             release = for_platform(group, facts.platform)
-            return _locked(peer, release, facts, store, reporter, count)
+            shipped = _locked(peer, release, facts, store, reporter, count, road, minimize=minimize)
+            if older is not None and shipped.code == 0:
+                tidy(peer, older, reporter)
+            return shipped
     except SistershipError as error:
         reporter.step(peer.name, f"failed: {error.what}")
         return Shipped(peer.name, release, sent, from_error(error), error)
@@ -137,9 +175,21 @@ def ship_host(peer: Peer, group: Sequence[Release], store: Store, reporter: Repo
         return Shipped(peer.name, release, sent, from_error(failed), failed)
 
 
-def _locked(peer: Peer, release: Release, facts: HostFacts, store: Store, reporter: Reporter, count: _Count) -> Shipped:
+def _locked(
+    peer: Peer,
+    release: Release,
+    facts: HostFacts,
+    store: Store,
+    reporter: Reporter,
+    count: _Count,
+    road: Road | None,
+    *,
+    minimize: bool,
+) -> Shipped:
     before = verdict_on(peer, release, facts)
-    plan = plan_host(peer.name, release, facts, before, known_manifests(store))
+    plan = plan_by(road, peer.name, release, facts, before, known_manifests(store))
+    tell = partial(reporter.step, peer.name)
+    plan = improved(peer, release, facts, before, plan, store, minimize=minimize, tell=tell)
     reporter.tell(planned(plan, release))
     for step in plan.steps:
         reporter.step(peer.name, step)
@@ -147,13 +197,41 @@ def _locked(peer: Peer, release: Release, facts: HostFacts, store: Store, report
         _clear(peer, facts, release)
         return Shipped(peer.name, release, 0, before)
     sent = 0
-    if plan.action is Action.LOAD:
+    if plan.action is Action.LOAD and plan.source:
+        sent = _pull(peer, release, plan, reporter, count)
+    elif plan.action is Action.LOAD:
+        if road is not None:
+            check_store(release, store)
         sent = _load(peer, release, plan, facts, store, reporter, count)
     facts = _tag_verified(peer, release, plan)
+    if plan.source:
+        remove_name(peer, plan.source)
     after = verdict_on(peer, release, facts)
     _clear(peer, facts, release)
     reporter.step(peer.name, f"verified: {after.kind}" if after.kind is Kind.OK else f"{after.kind}: {after.why}")
     return Shipped(peer.name, release, sent, after)
+
+
+def _pull(peer: Peer, release: Release, plan: HostPlan, reporter: Reporter, count: _Count) -> int:
+    """Have the host pull the image. Returns image bytes that it fetched.
+
+    Raises:
+        ShipError: layers that its engine had already turn out to be damaged; the tag was not moved.
+    """
+    fetched, shared = pull(peer, release, plan, reporter)
+    count(fetched)
+    reporter.step(peer.name, f"pulled, {mebibytes(fetched)} fetched")
+    trouble = _trouble_after_partial(peer, release) if shared else None
+    if trouble is not None:
+        remove_name(peer, release.unique)
+        remove_name(peer, plan.source)
+        raise ShipError(
+            "it is not whole although the pull went well; the tag was not moved",
+            where=peer.name,
+            why=trouble,
+            hint=f"sistership ship --via direct --variant {release.variant} --hosts {peer.name}",
+        )
+    return fetched
 
 
 def _load(
@@ -179,8 +257,8 @@ def _load(
     reporter.step(peer.name, f"incomplete after a partial load ({trouble}); sending everything")
     remove_name(peer, release.unique)
     facts = probe(peer, release.names)
-    whole = plan_host(peer.name, release, facts, Verdict(Kind.INCOMPLETE))
-    sent += _stage_and_load(peer, release, whole, facts, store, reporter, count)
+    everything = plan_host(peer.name, release, facts, Verdict(Kind.INCOMPLETE))
+    sent += _stage_and_load(peer, release, everything, facts, store, reporter, count)
     # The classic store keeps a layer that it has, damaged or not, as long as another image there uses it.
     trouble = _trouble_after_partial(peer, release)
     if trouble is not None:
@@ -203,11 +281,11 @@ def _stage_and_load(
     reporter: Reporter,
     count: _Count,
 ) -> int:
-    sent = _stage(peer, plan, facts, store, reporter, count)
+    plan, sent = _stage(peer, plan, facts, store, reporter, count)
     reporter.step(peer.name, "loading")
     archive = pieces(release.image, store, name=release.unique, plain=plan.plain, leave_out=plan.leave_out)
     try:
-        words = load(peer, assemble(archive, release, plan.encoding))
+        words = load(peer, assemble(archive, release, plan.encoding, plan.files))
     except ShipError as error:
         if not plan.leave_out:
             raise
@@ -222,8 +300,16 @@ def _trouble_after_partial(peer: Peer, release: Release) -> str | None:
     return None if verdict.kind in (Kind.OK, Kind.TAG_MOVED) else f"{verdict.kind}: {verdict.why}"
 
 
-def _stage(peer: Peer, plan: HostPlan, facts: HostFacts, store: Store, reporter: Reporter, count: _Count) -> int:
+def _stage(
+    peer: Peer, plan: HostPlan, facts: HostFacts, store: Store, reporter: Reporter, count: _Count
+) -> tuple[HostPlan, int]:
+    """Stage every layer that the archive needs; what the host cannot make of what it has is sent whole.
+
+    Returns:
+        The plan as it was carried out, and the image bytes sent.
+    """
     total, done, sent = plan.send, 0, 0
+    layers: list[LayerPlan] = []
 
     def progress(size: int) -> None:
         nonlocal done
@@ -231,12 +317,29 @@ def _stage(peer: Peer, plan: HostPlan, facts: HostFacts, store: Store, reporter:
         count(size)
         reporter.progress(peer.name, "sent", min(done, total), total)
 
+    def sent_whole(layer: LayerPlan, why: str) -> LayerPlan:
+        reporter.step(peer.name, f"layer {short(layer.layer.diff_id)} cannot be made there ({why}); sending it whole")
+        return send(whole(layer, plan.encoding, why))
+
+    def send(layer: LayerPlan) -> LayerPlan:
+        nonlocal sent
+        offset = facts.staged.get(f"{layer.file}.part", 0)
+        sent += send_layer(peer, store, layer, plan.encoding, offset=offset, progress=progress)
+        return layer
+
+    uncopied = copy(peer, plan)
     for layer in plan.layers:
-        if layer.state == "send":
-            offset = facts.staged.get(f"{layer.file}.part", 0)
-            sent += send_layer(peer, store, layer, plan.encoding, offset=offset, progress=progress)
+        ready = layer
+        if layer.state == "copy" and uncopied:
+            ready = sent_whole(layer, uncopied)
+        elif layer.state in {"send", "difference"}:
+            # A difference that lies there already was checked when it came.
+            ready = send(layer) if layer.send or layer.state == "send" else layer
+        if ready.difference and (why := apply(peer, plan, ready)):
+            ready = sent_whole(ready, why)
+        layers.append(ready)
     reporter.step(peer.name, f"staged and checked, {mebibytes(sent)} sent")
-    return sent
+    return replace(plan, layers=tuple(layers)), sent
 
 
 def _tag_verified(peer: Peer, release: Release, plan: HostPlan) -> HostFacts:
@@ -262,13 +365,13 @@ def _tag_verified(peer: Peer, release: Release, plan: HostPlan) -> HostFacts:
 
 
 def _clear(peer: Peer, facts: HostFacts, release: Release) -> None:
-    """Remove what was staged for this image; a failure here spoils nothing that was verified."""
+    """Remove what was staged for this image, or long ago; a failure here spoils nothing that was verified."""
     ours = metadata_prefix(release)
     digests = {layer.digest.removeprefix("sha256:") for layer in release.image.layers}
     digests |= {layer.diff_id.removeprefix("sha256:") for layer in release.image.layers}
     files = [name for name in facts.staged if name.split(".")[0] in digests or name.startswith(ours)]
     with contextlib.suppress(SistershipError):
-        peer.transport.run(clear_script(files), timeout=60)
+        peer.transport.run(f"{clear_script(files)}\n{AGED}", timeout=60)
 
 
 def exit_code(results: Sequence[Shipped]) -> int:

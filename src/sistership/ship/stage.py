@@ -45,12 +45,20 @@ def finish_script(file: str, encoding: Encoding, layer: Layer) -> str:
 
     What we compress on the way has no digest of its own, so there the content is checked.
     """
-    part = quote(f"{file}.part")
     digest = layer.digest if encoding is Encoding.ZSTD else layer.diff_id
-    read = f"gzip -dc < {part}" if encoding is Encoding.GZIP else f"cat {part}"
+    return check_script(file, digest, unpack="gzip -dc" if encoding is Encoding.GZIP else "cat")
+
+
+def check_script(file: str, digest: str, *, unpack: str = "cat") -> str:
+    """Check `file`.part by the sha256 of what `unpack` makes of it, and give it its name; remove it when it is wrong.
+
+    Args:
+        digest: what that sum has to be.
+    """
+    part = quote(f"{file}.part")
     return f"""
 cd {STAGE} || exit 1
-sum=$({read} | {SHA256})
+sum=$({unpack} < {part} | {SHA256})
 if [ "$sum" = {digest.removeprefix("sha256:")} ]; then mv {part} {quote(file)}; else rm -f {part}; exit {_WRONG_SUM}; fi
 """
 
@@ -87,7 +95,7 @@ def skip(chunks: Iterator[bytes], offset: int) -> Iterator[bytes]:
 def send_layer(
     peer: Peer, store: Store, plan: LayerPlan, encoding: Encoding, *, offset: int, progress: Progress
 ) -> int:
-    """Send the rest of one layer and have it checked there. Returns the bytes sent.
+    """Send the rest of one layer, or of its difference, and have it checked there. Returns the bytes sent.
 
     Args:
         offset: bytes that lie there already, as the probe counted them.
@@ -96,9 +104,13 @@ def send_layer(
         HostUnreachableError: the connection was cut; what has arrived stays and the next run goes on from there.
         ShipError: the bytes are wrong on the host even when sent from the start.
     """
+    if plan.difference is None:
+        check = finish_script(plan.file, encoding, plan.layer)
+    else:
+        check = check_script(plan.file, plan.difference.digest)
     for start in (offset, 0):
         sent = _send(peer, store, plan, encoding, start, progress)
-        done = peer.transport.run(finish_script(plan.file, encoding, plan.layer), timeout=3600)
+        done = peer.transport.run(check, timeout=3600)
         if done.status == 0:
             return sent
         if start == 0:
@@ -113,10 +125,12 @@ def send_layer(
 
 def _send(peer: Peer, store: Store, plan: LayerPlan, encoding: Encoding, offset: int, progress: Progress) -> int:
     sent = 0
+    found = plan.difference
+    chunks = content(store, plan.layer, encoding) if found is None else store.chunks(found.digest)
 
     def counted() -> Iterator[bytes]:
         nonlocal sent
-        for chunk in skip(content(store, plan.layer, encoding), offset):
+        for chunk in skip(chunks, offset):
             yield chunk
             sent += len(chunk)
             progress(len(chunk))
@@ -159,7 +173,7 @@ class HostLock:
         """Take the lock.
 
         Raises:
-            LockedError: another ship to this host is under way.
+            LockedError: another ship to this host, or a prune of it, is under way.
             HostUnreachableError: no connection.
         """
         self._thread.start()
@@ -172,7 +186,7 @@ class HostLock:
             self._release.set()
             self._thread.join(5)
             raise LockedError(
-                "another ship to this host is under way",
+                "another ship to this host, or a prune of it, is under way",
                 where=self._peer.name,
                 hint="wait for it to end; a lock never outlives its connection",
             )

@@ -9,7 +9,7 @@ from sistership.ship.plan import HostPlan
 
 def planned(plan: HostPlan, release: Release) -> Plan:
     """What the plan says, in figures: bytes, layers that are there already or staged, layers to send."""
-    send = sum(1 for layer in plan.layers if layer.state == "send")
+    send = sum(1 for layer in plan.layers if layer.state in {"send", "pull", "difference"})
     # A plan without layers sends nothing: the engine holds them all.
     total = len(plan.layers) or len({layer.diff_id for layer in release.image.layers})
     return Plan(

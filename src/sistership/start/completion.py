@@ -56,6 +56,7 @@ _FILES: Final = frozenset({"--expect", "--matrix", "--out", "--output", "--plan"
 _VALUES: Final[Mapping[str, Sequence[str]]] = {
     "--format": ("table", "github"),
     "--platform": ("linux/amd64", "linux/arm64"),
+    "--via": ("registry", "direct"),
 }
 #: Flags whose value is a name of the matrix.
 _NAMES: Final = frozenset({"--builder", "--hosts", "--source", "--variant"})

@@ -35,7 +35,7 @@ def reproduce(
     chosen = session.variants(variant)
     if len(chosen) != 1:
         raise UsageError("reproduce builds one variant at a time", hint="sistership reproduce --variant NAME")
-    hosts = session.hosts(builder) if builder is not None else ()
+    hosts = session.hosts(builder, "--builder") if builder is not None else ()
     if len(hosts) > 1:
         raise UsageError(f"--builder {builder} names {len(hosts)} hosts", hint="name the one that builds again")
     releases = {release.image.platform: release for release in session.releases(chosen[0].name)}

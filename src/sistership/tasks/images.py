@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from invoke import Context
 
-from sistership.errors import UsageError
-from sistership.report.events import Begin, Built, Note
+from sistership.errors import SistershipError, UsageError
+from sistership.report.events import Begin, Built, Note, mebibytes
 from sistership.tasks.run import Run
-from sistership.tasks.verb import finish, json_text, positive, print_json, say, verb
+from sistership.tasks.verb import finish, json_text, positive, print_json, say, verb, whole
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sistership.image.bases import Base
+    from sistership.image.release import Release
     from sistership.recipe.recipe import Recipe
+    from sistership.ship.road import Road
     from sistership.tasks.session import Session
 
 
@@ -65,12 +70,15 @@ def build_one(session: Session, recipe: Recipe, *, offline: bool = False) -> Bui
     built = rooms.build(recipe, session.lock, store, builder, peers, session.reporter, bases=bases)
     known = built.release.files if built.how == "built" else None
     record = rooms.record_of(recipe, built.release.image, store, built.measured, known)
-    try:
-        # First, so that a run that was killed here is finished by the next one instead of found "already built".
-        if built.how == "built":
+    # Before it is recorded, so that a run that ended here is finished by the next one, not found "already built".
+    if built.how == "built":
+        try:
             rooms.load_on_builder(builder, built.release, store, session.reporter)
-    finally:
-        session.record(recipe.key, record)
+        except SistershipError:
+            session.record(recipe.key, record)
+            session.reporter.tell(Note(only_stored(session, recipe.variant.name, builder.name)))
+            raise
+    session.record(recipe.key, record)
     release = built.release
     return Built(
         recipe.variant.name,
@@ -81,6 +89,12 @@ def build_one(session: Session, recipe: Recipe, *, offline: bool = False) -> Bui
         release.reference,
         release.image.config,
     )
+
+
+def only_stored(session: Session, variant: str, builder: str) -> str:
+    """What to say when an image was built, and did not get into the engine that built it."""
+    told = f"{variant} is built, in the store and in the lock; only the engine of {builder} lacks it"
+    return f"{told}: sistership ship --variant {variant} --hosts {builder}" if builder in session.matrix.hosts else told
 
 
 def bases_of(session: Session, recipe: Recipe) -> list[Base]:
@@ -116,6 +130,8 @@ def plan(
     variant: str | None = None,
     hosts: str | None = None,
     matrix: str | None = None,
+    via: str | None = None,
+    minimize: str | None = None,
     out: str | None = None,
     detailed_exitcode: bool = False,
     json: bool = False,
@@ -128,20 +144,23 @@ def plan(
     from sistership.tasks.session import Session  # noqa: PLC0415
 
     session = Session.open(matrix)
-    document = plans(session, variant, hosts, as_text=not json, jobs=positive(jobs, "--jobs"))
+    at_once, few = positive(jobs, "--jobs"), minimized(minimize)
+    document = plans(session, variant, hosts, as_text=not json, jobs=at_once, via=via, minimize=few)
     if json:
         print_json(document)
     if out is not None and document["exit"] == 0:
         write_atomic(Path(out), (json_text(document) + "\n").encode())
         session.reporter.tell(Note(f"sistership ship --plan {out} does exactly this, or refuses"))
     elif not json and pending(document):
-        say(f"next: {next_command(variant, hosts, matrix)}")
+        say(f"next: {next_command(variant, hosts, matrix, via, minimize)}")
     finish(plan_code(document, detailed=detailed_exitcode))
 
 
-def next_command(variant: str | None, hosts: str | None, matrix: str | None) -> str:
+def next_command(
+    variant: str | None, hosts: str | None, matrix: str | None, via: str | None = None, minimize: str | None = None
+) -> str:
     """The ship that does what a plan with these flags showed."""
-    flags = {"--variant": variant, "--hosts": hosts, "--matrix": matrix}
+    flags = {"--variant": variant, "--hosts": hosts, "--matrix": matrix, "--via": via, "--minimize": minimize}
     given = [word for flag, value in flags.items() if value is not None for word in (flag, value)]
     return shlex.join(["sistership", "ship", *given])
 
@@ -154,6 +173,9 @@ def ship(
     hosts: str | None = None,
     matrix: str | None = None,
     plan: str | None = None,
+    via: str | None = None,
+    minimize: str | None = None,
+    keep: str | None = None,
     dry_run: bool = False,
     detailed_exitcode: bool = False,
     jobs: str = "16",
@@ -165,30 +187,36 @@ def ship(
     from sistership.image.release import by_variant  # noqa: PLC0415
     from sistership.ship import ship as rooms  # noqa: PLC0415
     from sistership.tasks import show  # noqa: PLC0415
+    from sistership.tasks.prune import older_of  # noqa: PLC0415
     from sistership.tasks.session import Session  # noqa: PLC0415
 
     session = Session.open(matrix)
-    at_once = positive(jobs, "--jobs")
+    at_once, kept = positive(jobs, "--jobs"), None if keep is None else whole(keep, "--keep")
+    few = minimized(minimize)
     if plan is not None:
-        variant, hosts = planned(session, plan, variant, hosts, jobs=at_once)
+        variant, hosts, via, few = planned(session, plan, variant, hosts, via, minimize, jobs=at_once)
     if dry_run:
-        document = plans(session, variant, hosts, as_text=not run.json, jobs=at_once)
+        document = plans(session, variant, hosts, as_text=not run.json, jobs=at_once, via=via, minimize=few)
         for event in show.planned_events(document):
             run.reporter.tell(event)
         finish(plan_code(document, detailed=detailed_exitcode))
         return
     chosen, releases = session.hosts(hosts), session.releases(variant)
+    roads = roads_of(session, releases, via)
     store = session.store()
+    older = None if kept is None else older_of(session, session.variants(variant), kept)
     results: list[rooms.Shipped] = []
 
     def ended(shipped: rooms.Shipped, seconds: float) -> None:
         run.reporter.tell(show.outcome(shipped, seconds))
 
+    ship_all = partial(rooms.ship_all, jobs=at_once, older=older, minimize=few)
     with connected(chosen) as peers:
         for group in by_variant(releases):
             for release in group:
                 run.reporter.tell(show.begin(release, [peer.name for peer in peers]))
-            results.extend(rooms.ship_all(peers, group, store, run.reporter, ended, jobs=at_once))
+            road = roads[group[0].variant]
+            results.extend(ship_all(peers, group, store, run.reporter, ended, road=road))
     if not run.json:
         say(show.shipped_text(results))
     finish(rooms.exit_code(results))
@@ -230,31 +258,72 @@ def verify(
     finish(code)
 
 
-def plans(session: Session, variant: str | None, hosts: str | None, *, as_text: bool, jobs: int) -> dict[str, Any]:
+def roads_of(session: Session, releases: Sequence[Release], via: str | None) -> dict[str, Road | None]:
+    """Variant → the road that it is shipped by.
+
+    Raises:
+        UsageError: as `ship.road.road_of`.
+    """
+    from sistership.ship.road import road_of  # noqa: PLC0415 - keeps --list and --help quick
+
+    return {each.variant: road_of(session.matrix.variants, each.variant, via) for each in releases}
+
+
+def minimized(text: str | None) -> bool:
+    """Whether `--minimize bytes` was given.
+
+    Raises:
+        UsageError: another word.
+    """
+    if text not in {None, "bytes"}:
+        raise UsageError(f"--minimize {text}: only bytes can be minimized", hint="--minimize bytes")
+    return text is not None
+
+
+def plans(
+    session: Session,
+    variant: str | None,
+    hosts: str | None,
+    *,
+    as_text: bool,
+    jobs: int,
+    via: str | None = None,
+    minimize: bool = False,
+) -> dict[str, Any]:
     """Plans of every selected variant on every selected host as one document; as text too where that is wanted."""
     from sistership.errors import SistershipError, worst  # noqa: PLC0415 - keeps --list and --help quick
     from sistership.host.inventory import connected  # noqa: PLC0415
     from sistership.image.release import by_variant  # noqa: PLC0415
+    from sistership.ship.road import to_push  # noqa: PLC0415
     from sistership.ship.ship import plan_all  # noqa: PLC0415
     from sistership.tasks import show  # noqa: PLC0415
 
     chosen, releases = session.hosts(hosts), session.releases(variant)
+    roads = roads_of(session, releases, via)
     store = session.store()
     codes: list[int] = []
     images: list[dict[str, Any]] = []
     with connected(chosen) as peers:
         session.reporter.step("", asking(len(peers)))
         for group in by_variant(releases):
-            found = plan_all(peers, group, store, jobs=jobs)
+            road = roads[group[0].variant]
+            # Before the hosts are asked: without its registry such a ship touches none of them.
+            push = None if road is None else to_push(group, road, store)
+            found = plan_all(peers, group, store, jobs=jobs, road=road, minimize=minimize)
             named = list(zip((peer.name for peer in peers), found, strict=True))
             codes += [each.code if isinstance(each, SistershipError) else 0 for each in found]
             image = show.release_json(group[0])
             image["hosts"] = [show.plan_json(host, each) for host, each in named]
+            image["push"] = push
             images.append(image)
             if as_text:
                 say("\n".join(map(show.expectation, group)))
+                if road is not None:
+                    say(f"{road.place}: {mebibytes(push or 0)} to push")
                 say("\n".join(show.plan_text(host, each) for host, each in named))
-    return {"version": show.JSON_VERSION, "kind": "plan", "exit": worst(codes), "images": images}
+    few = "bytes" if minimize else None
+    about = {"version": show.JSON_VERSION, "kind": "plan", "exit": worst(codes), "via": via, "minimize": few}
+    return {**about, "images": images}
 
 
 def asking(count: int) -> str:
@@ -270,8 +339,17 @@ def plan_code(document: dict[str, Any], *, detailed: bool) -> int:
     return UsageError.code if detailed and code == 0 and pending(document) else code
 
 
-def planned(session: Session, file: str, variant: str | None, hosts: str | None, *, jobs: int) -> tuple[str, str]:
-    """The variants and hosts of a plan file, as selectors, when it still holds.
+def planned(
+    session: Session,
+    file: str,
+    variant: str | None,
+    hosts: str | None,
+    via: str | None,
+    minimize: str | None,
+    *,
+    jobs: int,
+) -> tuple[str, str, str | None, bool]:
+    """Variants and hosts of a plan file, as selectors, its road and whether it minimizes, when it still holds.
 
     Raises:
         UsageError: no plan, or selectors beside it.
@@ -279,10 +357,12 @@ def planned(session: Session, file: str, variant: str | None, hosts: str | None,
     """
     from sistership.ship import planfile  # noqa: PLC0415 - keeps --list and --help quick
 
-    if variant is not None or hosts is not None:
-        raise UsageError("--plan says which variants and hosts; leave --variant and --hosts out")
+    if any(given is not None for given in (variant, hosts, via, minimize)):
+        left = "leave --variant, --hosts, --via and --minimize out"
+        raise UsageError(f"--plan says which variants and hosts and how; {left}")
     document = planfile.load(Path(file))
     variants, names = planfile.selected(document)
-    chosen = ",".join(variants), ",".join(names)
-    planfile.require(document, plans(session, *chosen, as_text=False, jobs=jobs), file)
-    return chosen
+    chosen, road = (",".join(variants), ",".join(names)), document.get("via")
+    few = minimized(document.get("minimize"))
+    planfile.require(document, plans(session, *chosen, as_text=False, jobs=jobs, via=road, minimize=few), file)
+    return (*chosen, road, few)

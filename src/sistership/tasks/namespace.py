@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from invoke import Collection
 
-from sistership.tasks import check, compare, fleet, images, pipelines, recipes, start
+from sistership.tasks import check, compare, fleet, images, pipelines, prune, push, recipes, start
 
 
 def namespace() -> Collection:
@@ -16,6 +16,8 @@ def namespace() -> Collection:
         ns.add_task(task, name=task.body.__name__.rstrip("_"))
     for task in (check.check, compare.reproduce, compare.diff):
         ns.add_task(task)
+    ns.add_task(push.push)
+    ns.add_task(prune.prune)
     for task in (start.init, start.doctor, start.schema, start.completion):
         ns.add_task(task)
     ns.add_collection(Collection("fleet", fleet.up, fleet.status, fleet.down))

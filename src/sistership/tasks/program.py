@@ -6,6 +6,8 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
 from types import FrameType
 
 from invoke.exceptions import Exit, ParseError
@@ -15,6 +17,7 @@ from invoke.program import Program
 from sistership import __version__
 from sistership.errors import INTERRUPTED, UsageError
 from sistership.tasks.namespace import namespace
+from sistership.tasks.verb import HELP
 
 #: Invoke's own options that mean something for our verbs; the others are for tasks that run shell commands.
 KEPT = frozenset(
@@ -62,7 +65,18 @@ class Sistership(Program):
 def usage(error: ParseError) -> Exit:
     """A parse error in our words, with the exit code of usage errors."""
     words = re.sub(r"[Ff]lag <Argument: (\S+?)[ (>].*?needed value", r"--\1 needs a value", str(error))
-    problem = UsageError(words, hint="sistership --list, or sistership --help VERB")
+    verb = error.context.name if error.context else None
+    hint = f"sistership --help {verb}" if verb else "sistership --list, or sistership --help VERB"
+    if unknown := re.fullmatch(r"No idea what '(.*)' is!", words, re.DOTALL):
+        known: Iterable[str] = namespace().task_names
+        if error.context and unknown[1].startswith("-"):
+            known = error.context.flags
+        words = f"{f'{verb} knows no' if verb else 'there is no'} {unknown[1]}"
+        hint = f"did you mean {near[0]}? {hint}" if (near := get_close_matches(unknown[1], known, 1)) else hint
+    elif missing := re.search(r"required positional arguments: (.+)", words):
+        names = re.findall(r"\w+", missing[1])
+        words = "\n  ".join(f"{verb} needs {name.upper()}: {HELP.get(name, '')}" for name in names)
+    problem = UsageError(words, hint=hint)
     return Exit(f"error: {problem}", code=problem.code)
 
 

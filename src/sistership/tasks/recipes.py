@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from invoke import Context
 
 from sistership.errors import UsageError
-from sistership.report.events import Archived, Moved, Resolved
+from sistership.report.events import Archived, Moved, Note, Resolved
 from sistership.tasks.run import Run
 from sistership.tasks.verb import say, verb
 
@@ -79,7 +79,7 @@ def archive(session: Session, chosen: Sequence[Variant], run: Run, *, dry: bool)
     if dry:
         for base in wanted:
             there = kept(base, store, deep=False)
-            session.reporter.step("", f"{base}: {'archived already' if there else 'would be archived'}")
+            session.reporter.tell(Note(f"{base}: {'archived already' if there else 'would be archived'}"))
         return
     found = []
     for base, builder in wanted.items():

@@ -84,7 +84,7 @@ class Session:
             if named is None or named.group(1) not in others:
                 self.reporter.tell(Warned(warning))
 
-    def hosts(self, text: str | None) -> tuple[Host, ...]:
+    def hosts(self, text: str | None, flag: str = "--hosts") -> tuple[Host, ...]:
         """The selected hosts.
 
         Raises:
@@ -94,7 +94,7 @@ class Session:
             raise UsageError(
                 "the matrix names no hosts", where=str(self.matrix.path), hint="add `hosts:` to it, see README"
             )
-        return hosts(self.matrix, text)
+        return hosts(self.matrix, text, flag)
 
     def store(self) -> Store:
         """The local store."""

@@ -11,6 +11,7 @@ from sistership.image.release import Release, short
 from sistership.report.events import Begin, HostDone, Plan, Trouble, mebibytes
 from sistership.report.jsonlines import JSON_VERSION as JSON_VERSION  # noqa: PLC0414 - documents have the same
 from sistership.report.table import coloured, render, terminal_width
+from sistership.ship.difference import NO_OLDER
 from sistership.ship.plan import HostPlan
 from sistership.ship.ship import Shipped
 from sistership.tasks.troubles import HostTrouble, blocks
@@ -133,10 +134,15 @@ def plan_text(host: str, plan: HostPlan | SistershipError) -> str:
     head = f"{host}: {plan.version} {plan.store}"
     if not plan.layers:
         return f"{head}, {'; '.join(plan.steps)}"
-    lines = [f"{head}, {mebibytes(plan.send)} to send"]
+    lines = [f"{head}, {plan.steps[0] if plan.source or plan.remark else f'{mebibytes(plan.send)} to send'}"]
+    width = max(6, *(len(layer.state) for layer in plan.layers))
     for layer in plan.layers:
         what = layer.layer.created_by or ("base layer" if layer.layer.base else "layer")
-        lines.append(f"  {layer.state:<6}  {mebibytes(layer.send):>10}  {short(layer.layer.diff_id)}  {what[:60]}")
+        row = f"  {layer.state:<{width}}  {mebibytes(layer.send):>10}  {short(layer.layer.diff_id)}"
+        lines.append(f"{row}  {what[:60]}")
+        # Without an older image there is nothing to choose, and nothing to tell people.
+        if layer.why and layer.why != NO_OLDER:
+            lines.append(f"  {'':<{width}}  {'':>10}  {layer.why}")
     lines.append(f"  disk: {mebibytes(plan.stage)} while staging, {mebibytes(plan.disk)} while loading")
     lines.extend(f"  then {step}" for step in plan.steps[1:])
     return "\n".join(lines)
@@ -152,10 +158,17 @@ def plan_json(host: str, plan: HostPlan | SistershipError) -> dict[str, Any]:
         "engine": {"version": plan.version, "store": plan.store, "id": plan.daemon},
         "encoding": str(plan.encoding),
         "send": plan.send,
+        "source": plan.source or None,
         "disk": {"stage": plan.stage, "engine": plan.disk},
         "moves": {"from": plan.moves[0], "kept_as": plan.moves[1]} if plan.moves else None,
         "layers": [
-            {"diff_id": each.layer.diff_id, "state": each.state, "size": each.size, "send": each.send}
+            {
+                "diff_id": each.layer.diff_id,
+                "state": each.state,
+                "size": each.size,
+                "send": each.send,
+                "why": each.why or None,
+            }
             for each in plan.layers
         ],
         "exit": 0,
@@ -194,7 +207,7 @@ def planned_events(document: Mapping[str, Any]) -> Iterator[Plan | HostDone]:
                 trouble = Trouble(host["error"], host["host"], host["why"], host["next"])
                 yield HostDone(host["host"], image["reference"], "failed", host["exit"], error=trouble)
                 continue
-            send = sum(1 for layer in host["layers"] if layer["state"] == "send")
+            send = sum(1 for layer in host["layers"] if layer["state"] in {"send", "pull", "difference"})
             have = (len(host["layers"]) or len(image["diff_ids"])) - send
             disk, name = host["disk"], image["reference"]
             yield Plan(host["host"], name, host["action"], host["send"], have, send, disk["stage"], disk["engine"])

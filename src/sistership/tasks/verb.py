@@ -29,10 +29,16 @@ HELP: Mapping[str, str] = {
     "hosts": "hosts by name, group or glob, separated by commas; ^NAME leaves one out (default: all)",
     "matrix": "the matrix file (default: buildmatrix.yaml here or in a folder above)",
     "source": "FORK=DIR: take a fork's commits from a local clone; may be given again",
+    "keep": "older images kept on each host for a rollback, of each variant (default: prune 1, ship all)",
+    "local": "the local store in place of hosts; with --hosts both",
+    "yes": "do what was shown; without it nothing is changed",
     "dry-run": "show what would be done and do nothing",
     "out": "write the plan into FILE, for `ship --plan FILE`",
     "plan": "do exactly what this file of `plan --out` says, or refuse when the world moved",
     "detailed-exitcode": "exit 2 when there is work to do, 0 when there is none",
+    "via": "registry: push it there once, hosts pull it by digest; direct: straight to the hosts "
+    "(default: registry for variants that name one)",
+    "minimize": "bytes: send the difference of a changed library even where the whole one is there sooner",
     "deep": "hash the files inside the image on each host too",
     "json": "print one JSON document instead of text",
     "jobs": "hosts worked on at once",
@@ -171,6 +177,17 @@ def positive(text: str | int, flag: str) -> int:
     if value < 1:
         raise UsageError(f"{flag} {text}: not a whole number from 1")
     return value
+
+
+def whole(text: str | int, flag: str) -> int:
+    """A flag's value as a whole number from 0.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if str(text).isascii() and str(text).isdigit():
+        return int(text)
+    raise UsageError(f"{flag} {text}: not a whole number from 0")
 
 
 def json_text(document: Mapping[str, Any]) -> str:

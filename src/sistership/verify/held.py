@@ -6,12 +6,12 @@ import io
 import re
 import tarfile
 from collections.abc import Sequence
-from typing import BinaryIO, Final
+from typing import Final
 
 from sistership.errors import ShipError
 from sistership.host.facts import HeldImage, HostFacts
 from sistership.host.inventory import Peer
-from sistership.host.transport import quote
+from sistership.host.transport import Sink, quote
 
 #: Bytes of one file that are taken from a host.
 MOST: Final = 4 << 20
@@ -39,18 +39,18 @@ def held(host: str, facts: HostFacts, names: Sequence[str]) -> HeldImage:
         f"there is no image {names[0]}" if not fitting else f"{names[0]} does not say which image",
         where=host,
         why=several,
-        hint="`docker image ls` there shows what it holds; a variant comes there by sistership ship",
+        hint="`docker image ls` there shows what it holds",
     )
 
 
-def save(peer: Peer, image_id: str, out: BinaryIO) -> None:
-    """`docker save` of an image into a file, by ID: a name may move meanwhile.
+def save(peer: Peer, image_id: str, sink: Sink) -> None:
+    """`docker save` of an image, by ID: a name may move meanwhile.
 
     Raises:
         ShipError: the engine cannot give it.
         HostUnreachableError: the connection was cut.
     """
-    done = peer.transport.run(f"{peer.docker} save {quote(image_id)}", sink=out.write)
+    done = peer.transport.run(f"{peer.docker} save {quote(image_id)}", sink=sink)
     if done.status != 0:
         raise ShipError(
             f"its engine cannot save {image_id[7:19]}",
@@ -58,7 +58,6 @@ def save(peer: Peer, image_id: str, out: BinaryIO) -> None:
             why=done.err.strip()[-300:] or None,
             hint="the image there may lack a layer: sistership verify says so",
         )
-    out.flush()
 
 
 def file_script(docker: str, image_id: str, path: str) -> str:

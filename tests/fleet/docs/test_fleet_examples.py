@@ -25,6 +25,7 @@ ORDER = (
     "build",
     "plan",
     "ship",
+    "prune",
     "matrix",
     "export",
     "import",

@@ -145,4 +145,4 @@ def test_base_that_the_registry_does_not_know(first: Clone) -> None:
         peer.transport.close()
     assert raised.value.where == "builder"
     assert "not found" in str(raised.value.why)
-    assert "pin it in the matrix" in str(raised.value.hint)
+    assert "correct `base:`" in str(raised.value.hint)
