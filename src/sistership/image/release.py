@@ -50,13 +50,18 @@ class Release:
     @property
     def unique(self) -> str:
         """The name no other image can have: 12 hex digits of the config digest as tag."""
-        repository = self.reference.rpartition(":")[0]
-        return f"{OWN_REGISTRY}/{repository}:{short(self.image.config)}"
+        return f"{OWN_REGISTRY}/{own_path(self.reference.rpartition(':')[0])}:{short(self.image.config)}"
 
     @property
     def names(self) -> tuple[str, ...]:
         """Everything a host may know this image by: names and IDs."""
         return (self.unique, self.reference, self.image.config, self.image.manifest, self.image.manifest_plain)
+
+
+def own_path(repository: str) -> str:
+    """A repository as it stands behind our own registry's name: a port or capitals of its host have no place in a path."""
+    host, slash, path = repository.partition("/")
+    return f"{host.replace(':', '-').lower()}/{path}" if slash else repository
 
 
 def by_variant(releases: Iterable[Release]) -> list[tuple[Release, ...]]:
