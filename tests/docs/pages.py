@@ -153,7 +153,7 @@ _SHAPES: Sequence[tuple[str, str]] = (
     (r"\b(?:\d{1,3}\.){3}\d{1,3}\b", "ADDRESS"),
     (r"\blog: \S+", "log: LOG"),
     (r"\b(?:[0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{12})\b", "DIGEST"),
-    (r"\b\d+(?:\.\d+)? (?:KiB|MiB|GiB)\b", "SIZE"),
+    (r"\b(?:\d+(?:\.\d+)? (?:KiB|MiB|GiB)|[1-9]\d* B)\b", "SIZE"),
     (r"\b\d+\.\d+\.\d+(?:[+~]\S+)?(?= |$)", "VERSION"),
     (r"\b\d+(?:\.\d+)? s\b", "TIME"),
     (r"\bID \S+", "ID ENGINE"),

@@ -59,7 +59,7 @@ class Release:
 
 
 def own_path(repository: str) -> str:
-    """A repository as it stands behind our own registry's name: a port or capitals of its host have no place in a path."""
+    """A repository as it stands behind our own registry: a port or capitals of its host have no place in a path."""
     host, slash, path = repository.partition("/")
     return f"{host.replace(':', '-').lower()}/{path}" if slash else repository
 
