@@ -21,10 +21,18 @@ from sistership.host.local import Local
 from sistership.matrix.model import Host
 from sistership.report.events import Event, Listener, Step
 
-#: Holds an image for each file of the folder `images`; slashes are percent signs there.
+#: Holds an image for each file of the folder `images`; slashes are percent signs there. It refuses to remove one whose
+#: file is not empty, and answers nothing while there is a file `down`.
 DOCKER = """\
 #!/bin/sh
-[ "$1 $2" = "image rm" ] && rm "$(dirname "$0")/images/$(printf %s "$3" | tr / %)" 2>/dev/null
+cd "$(dirname "$0")/images" && [ ! -f ../down ] || exit 1
+image=$(printf %s "$3" | tr / %)
+case "$1 $2" in
+"image rm") [ ! -s "$image" ] && rm "$image" 2>/dev/null ;;
+"image inspect") [ -f "$image" ] ;;
+"version ") ;;
+*) exit 1 ;;
+esac
 """
 RAW, OTHER = "sistership.local/raw:one", "sistership.local/raw:two"
 LENT = "sistership.local/base-one:b"
@@ -179,6 +187,36 @@ def test_builds_that_fail_again_and_again_remember_only_the_last(builder: Builde
         builder.interrupted(made=[f"sistership.local/raw:{number}"], lent=[])
     (note,) = builder.notes
     assert json.loads(note.read_text())["names"] == ["sistership.local/raw:2"]
+
+
+def test_what_the_engine_refuses_to_remove_stays_noted(builder: Builder) -> None:
+    """Through any number of builds that end well, until it can be removed; what is gone or never was is forgotten."""
+    builder.interrupted(made=[RAW, OTHER, "sistership.local/raw:never"], lent=[LENT])
+    used, never = (builder.folder / "images" / name.replace("/", "%") for name in (RAW, "sistership.local/raw:never"))
+    used.write_text("a container uses it")
+    never.unlink()
+    assert builder.build(made=["sistership.local/raw:3"]) == [
+        "removed 2 images that a build left there when it was cut off"
+    ]
+    for _ in range(2):
+        (note,) = builder.notes
+        assert json.loads(note.read_text())["names"] == [RAW]
+        assert builder.build(made=["sistership.local/raw:3"]) == []
+    used.write_text("")
+    assert builder.build() == ["removed 1 image that a build left there when it was cut off"]
+    assert builder.notes == []
+
+
+def test_engine_that_does_not_answer_has_removed_nothing(builder: Builder) -> None:
+    """Its silence is not taken for the absence of an image."""
+    builder.interrupted()
+    (builder.folder / "down").touch()
+    assert builder.build() == []
+    (note,) = builder.notes
+    assert set(json.loads(note.read_text())["names"]) == {RAW, LENT}
+    (builder.folder / "down").unlink()
+    assert len(builder.build()) == 1
+    assert builder.images == {"theirs:v1"}
 
 
 def test_note_that_was_never_written_whole(builder: Builder) -> None:

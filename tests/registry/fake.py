@@ -26,6 +26,7 @@ class Fault:
         after: bytes of the body that are taken first.
         headers: of the answer.
         times: how often.
+        keeps: what was taken counts as arrived.
     """
 
     method: str
@@ -33,6 +34,7 @@ class Fault:
     after: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     times: int = 1
+    keeps: bool = True
 
 
 class Registry(ThreadingHTTPServer):
@@ -42,6 +44,7 @@ class Registry(ThreadingHTTPServer):
         auth: `none`, `basic` or `bearer`.
         resumable: the state of an upload can be asked; distribution 2 has no answer.
         largest: bytes that one request may have; 0: any.
+        least: bytes that it asks each part but the last to have; 0: any.
         seen: method and path of each request, in order.
         taken: bytes of blobs that were received.
     """
@@ -53,6 +56,7 @@ class Registry(ThreadingHTTPServer):
         self.auth = "none"
         self.resumable = True
         self.largest = 0
+        self.least = 0
         self.blobs: dict[str, dict[str, bytes]] = {}
         self.manifests: dict[str, dict[str, bytes]] = {}
         self.uploads: dict[str, bytearray] = {}
@@ -115,7 +119,7 @@ class Handler(BaseHTTPRequestHandler):
         if fault.after:
             upload = self.server.uploads.get(path.rpartition("/")[2])
             data = self.rfile.read(fault.after)
-            if upload is not None:
+            if upload is not None and fault.keeps:
                 upload.extend(data)
             self.server.taken += len(data)
         if fault.status:
@@ -186,7 +190,8 @@ class Handler(BaseHTTPRequestHandler):
                 return
             name = f"u{len(self.server.seen)}"
             self.server.uploads[name] = bytearray()
-            self.answer(202, headers={"Location": where + name, "Range": "0-0"})
+            least = {"OCI-Chunk-Min-Length": str(self.server.least)} if self.server.least else {}
+            self.answer(202, headers={"Location": where + name, "Range": "0-0", **least})
             return
         held = self.server.uploads.get(name)
         if held is None:

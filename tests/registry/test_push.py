@@ -6,6 +6,7 @@ import base64
 import json
 import ssl
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,66 @@ def test_too_small_a_limit_is_explained(
     with pytest.raises(ShipError, match="takes no requests as large") as caught:
         pushed(client(), image, store)
     assert "client_max_body_size" in str(caught.value.hint)
+
+
+def test_least_above_the_limit_is_explained(server: Registry, client: Callable[..., Client], store: Store) -> None:
+    """A registry that asks for parts larger than its proxy takes ends the push; it does not go round for ever."""
+    data = bytes(range(256)) * (4 * LEAST // 256)
+    digest = store.add(data)
+    server.least, server.resumable = 3 * LEAST, False
+    server.faults += [Fault("PATCH", 413, after=4 * LEAST), Fault("PATCH", 413, after=3 * LEAST, times=9)]
+    with pytest.raises(ShipError, match="wants larger parts than its proxy takes") as caught:
+        Upload(client(), Outgoing(digest, len(data), store.path(digest))).run()
+    assert server.count("PATCH") == 2
+    assert str(3 * LEAST) in str(caught.value.why)
+    assert "client_max_body_size" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("resumable", [True, False])
+def test_parts_that_are_taken_and_not_kept_have_an_end(
+    server: Registry, client: Callable[..., Client], image: Image, store: Store, waits: Waits, resumable: bool
+) -> None:
+    """202 without a byte more is no progress, nor is a blob that begins anew and comes no farther: five tries."""
+    server.resumable = resumable
+    stays = {"Range": "0-99999"}
+    server.faults += [Fault("PATCH", 202, 100_000, stays), Fault("PATCH", 202, 100_000, stays, 40, keeps=False)]
+    with pytest.raises(ShipError, match="keeps nothing of them"):
+        one_blob(client(), store, image, 100_000).run()
+    assert waits == [0.5, 1, 2, 4]
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [Fault("PATCH", 202, 100_000, {"Range": "0-299998"})],
+        [Fault("PATCH", after=70_000), Fault("GET", 204, headers={"Range": "0-299998"})],
+    ],
+    ids=["part", "state"],
+)
+def test_registry_that_claims_more_than_was_sent_is_not_believed(
+    server: Registry, client: Callable[..., Client], image: Image, store: Store, faults: list[Fault]
+) -> None:
+    """Bytes that were never sent are sent, and hashed: the blob arrives, and nobody calls its file damaged."""
+    upload = one_blob(client(), store, image, 100_000)
+    server.faults += [replace(fault) for fault in faults]
+    assert upload.run().how == "sent"
+    assert server.blobs[REPOSITORY][image.layers[0].digest] == store.read(image.layers[0].digest)
+
+
+def test_sound_file_is_never_called_damaged(
+    server: Registry, client: Callable[..., Client], image: Image, store: Store
+) -> None:
+    """Other bytes went out, and the file is whole: the upload is blamed, nobody is told to delete the file."""
+    layer = image.layers[0]
+    path, sound = store.path(layer.digest), store.read(layer.digest)
+    path.chmod(0o600)
+    path.write_bytes(bytes([sound[0] ^ 1]) + sound[1:])
+    blob = Outgoing(layer.digest, layer.size, path)
+    with pytest.raises(ShipError, match="other bytes went out") as caught:
+        Upload(client(), blob, part=100_000, progress=lambda _: path.write_bytes(sound)).run()
+    assert "delete" not in str(caught.value)
+    assert server.count("DELETE") == 1
+    assert layer.digest not in server.blobs.get(REPOSITORY, {})
 
 
 def test_busy_registry_is_waited_for_as_it_asks(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import random
 import shutil
 import tarfile
@@ -34,7 +35,9 @@ from sistership.ship.difference import (
     NO_OLDER,
     Older,
     apply,
+    apply_script,
     copy,
+    copy_script,
     improved,
     older_image,
     plan_seconds,
@@ -405,6 +408,63 @@ def test_cut_difference_goes_on_where_it_stopped(pair: Pair, peer: Peer, stage: 
     assert (made.state, made.file, made.send) == ("staged", each.loads, 0)
 
 
+@pytest.mark.parametrize("name", ["part", "short"])
+def test_complete_part_of_a_difference_is_used(pair: Pair, peer: Peer, stage: Path, tmp_path: Path, name: str) -> None:
+    """After a link that was cut before the check, or a power cut that left the checked file short; no whole layer."""
+    engine(tmp_path, NOISE)
+    each = planned(pair, pair.facts()).layers[1]
+    assert each.difference is not None
+    blob = pair.store.path(each.difference.digest).read_bytes()
+    file, data = (f"{each.file}.part", blob) if name == "part" else (each.file, blob[:-10])
+    (stage / file).write_bytes(data)
+    facts = pair.facts(staged={file: len(data)})
+    plan = planned(pair, facts)
+    assert plan.layers[1].send == (0 if name == "part" else len(blob))
+    done, sent = _stage(peer, plan, facts, pair.store, Steps(), lambda _: None)
+    assert (states(done), sent) == (states(plan), plan.send)
+    assert (stage / each.loads).stat().st_size == pair.library.plain_size
+    assert not list(stage.glob("*.part"))
+
+
+def test_two_runs_share_no_file_that_is_not_checked(
+    pair: Pair, peer: Peer, stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one script waits for its engine another one makes the same layers; the first goes on with its own files."""
+    plan = planned(pair, pair.facts("containerd"))
+    copies = [each for each in plan.layers if each.state == "copy"]
+    blobs = {f"blobs/sha256/{each.blob[7:]}": pair.store.path(each.blob).read_bytes() for each in copies}
+    engine(tmp_path, NOISE, blobs)
+    send_layer(peer, pair.store, plan.layers[1], plan.encoding, offset=0, progress=lambda _: None)
+    patch = (stage / plan.layers[1].file).read_bytes()
+    # The other run comes once, when the first one's zstd is about to write, and leaves nothing of its own behind.
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "zstd").write_text(f"""#!/bin/sh
+if [ -f "{tmp_path}/other" ]; then
+  mv "{tmp_path}/other" "{tmp_path}/now"; sh "{tmp_path}/now" >"{tmp_path}/said" 2>&1; echo $? >"{tmp_path}/status"
+  [ ! -f "{tmp_path}/patch" ] || cp "{tmp_path}/patch" "{stage}/{plan.layers[1].file}"
+fi
+exec {shutil.which("zstd")} "$@"
+""")
+    (tools / "zstd").chmod(0o755)
+    monkeypatch.setattr("sistership.host.transport.EXTRA_PATH", str(tools))
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    other = tmp_path / "other"
+    other.write_text(copy_script(peer.docker, plan.older, copies))
+    assert copy(peer, plan) == ""
+    assert (tmp_path / "status").read_text() == "0\n"
+    (tmp_path / "patch").write_bytes(patch)
+    each = plan.layers[1]
+    assert each.difference is not None
+    other.write_text(apply_script(peer.docker, plan.older, each.layer, each.difference, each.file))
+    assert apply(peer, plan, each) == ""
+    assert (tmp_path / "status").read_text() == "0\n"
+    for layer in plan.layers:
+        made = hashlib.sha256((stage / layer.loads).read_bytes()).hexdigest()
+        assert f"sha256:{made}" == layer.layer.diff_id
+    assert sorted(path.name for path in stage.iterdir()) == sorted(layer.loads for layer in plan.layers)
+
+
 def test_engine_s_own_blobs_become_plain_layers(pair: Pair, peer: Peer, stage: Path, tmp_path: Path) -> None:
     """What `docker save` gives of the containerd store is unpacked and checked; another blob is refused."""
     plan = planned(pair, pair.facts("containerd"))
@@ -421,7 +481,7 @@ def test_engine_s_own_blobs_become_plain_layers(pair: Pair, peer: Peer, stage: P
     assert "came out wrong" in copy(peer, plan)
     engine(tmp_path, NOISE, {second: blobs[second]})
     assert "does not give the blob" in copy(peer, plan)
-    assert not (stage / "copies").exists()
+    assert not list(stage.glob("copies*"))
 
 
 def test_layer_made_by_a_ship_that_was_cut_is_used(pair: Pair) -> None:

@@ -5,6 +5,7 @@ The shell runs for real; the engine's CLI is a stand-in here, because a sound en
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -108,6 +109,21 @@ def test_host_reads_the_very_archive(
     assert not list(stage.glob("*.meta*"))
 
 
+@pytest.mark.parametrize("status", [0, 3])
+def test_loaded_image_gets_its_time(tmp_path: Path, store: Store, stage: Path, peer: Peer, status: int) -> None:
+    """Its unique name is given once more, since a classic engine notes no time of a load; the load's status counts."""
+    made = image(store)
+    asked = tmp_path / "asked"
+    engine(tmp_path, f'echo "$*" >> "{asked}"; [ "$1" != load ] || {{ cat >/dev/null; exit {status}; }}\nexit 1')
+    for layer in made.layers:
+        (stage / f"{layer.digest[7:]}.zst").write_bytes(store.path(layer.digest).read_bytes())
+    assembly = assemble(pieces(made, store, name=NAME, plain=False), Release("x", "0" * 64, "x:1", made), Encoding.ZSTD)
+    with pytest.raises(ShipError) if status else contextlib.nullcontext():
+        load(peer, assembly, NAME)
+    assert asked.read_text().splitlines() == ["load", f"tag {NAME} {NAME}"]
+    assert not list(stage.glob("*.meta*"))
+
+
 def test_lost_file_cuts_the_archive_before_its_metadata(tmp_path: Path, store: Store, stage: Path, peer: Peer) -> None:
     """A staged layer that vanished ends the stream early: no manifest, so no engine makes an image of it."""
     engine(tmp_path, f'cat > "{tmp_path}/got"; echo "unexpected EOF" >&2; exit 1\n')
@@ -140,7 +156,7 @@ case "$1 $2" in
 "info "*) case "$3" in *Root*) echo / ;; *) echo '{{"ID":"A","DriverStatus":[]}}' ;; esac ;;
 "load "*) cat >/dev/null; {words} ;;
 "image ls") ;;
-"tag "*) touch "{tmp_path}/tagged" ;;
+"tag "*) [ "$3" != x:1 ] || touch "{tmp_path}/tagged" ;;
 *) exit 1 ;;
 esac
 """,
@@ -150,3 +166,33 @@ esac
     assert shipped.error is not None
     assert "the tag was not moved" in shipped.error.what
     assert not (tmp_path / "tagged").exists()
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_what_was_damaged_in_staging_is_sent_anew(
+    tmp_path: Path, store: Store, stage: Path, peer: Peer, status: int
+) -> None:
+    """An earlier run staged both layers, one is damaged since: it goes when the load fails, said or not; no other."""
+    version = json.dumps({"Version": "26.1.5", "Os": "linux", "Arch": "amd64"})
+    engine(
+        tmp_path,
+        f"""
+case "$1 $2" in
+"version "*) echo '{version}' ;;
+"info "*) case "$3" in *Root*) echo / ;; *) echo '{{"ID":"A","DriverStatus":[]}}' ;; esac ;;
+"load "*) cat >/dev/null; exit {status} ;;
+"image ls") ;;
+*) exit 1 ;;
+esac
+""",
+    )
+    made = image(store)
+    sound, damaged = (f"{layer.digest[7:]}.zst" for layer in made.layers)
+    for name, layer in zip((sound, damaged), made.layers, strict=True):
+        (stage / name).write_bytes(store.path(layer.digest).read_bytes())
+    (stage / damaged).write_bytes(bytes(made.layers[1].size))
+    for sent in (0, made.layers[1].size):
+        shipped = ship_host(peer, [Release("x", "0" * 64, "x:1", made)], store, Silent())
+        assert (shipped.code, shipped.sent) == (22, sent)
+        assert (stage / damaged).exists() == bool(sent)
+        assert (stage / sound).exists()

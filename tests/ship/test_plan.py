@@ -69,6 +69,24 @@ def test_what_is_staged_is_not_sent_again() -> None:
     assert [(layer.state, layer.send) for layer in plan.layers] == [("staged", 0), ("send", 30)]
 
 
+@pytest.mark.parametrize(
+    ("changes", "file", "sizes"),
+    [
+        ({}, "b" * 64 + ".zst", {50: 0, 49: 50, 0: 50, 51: 50}),
+        ({"version": "20.10.24", "tools": frozenset()}, "2" * 64 + ".tar", {200: 0, 199: 200, 0: 200}),
+        ({"version": "20.10.24"}, "2" * 64 + ".tar", {200: 0, 50: 50, 0: 50}),
+        ({"version": "20.10.24", "tools": frozenset({"gzip"})}, "2" * 64 + ".gz", {7: 0, 0: 200}),
+    ],
+)
+def test_file_that_a_power_cut_left_short_is_sent_again(
+    changes: dict[str, object], file: str, sizes: dict[int, int]
+) -> None:
+    """A finished name is not enough: its bytes have to be as many as they were; of gzip only an empty one is told."""
+    for size, send in sizes.items():
+        plan = plan_host("h", RELEASE, facts(staged={file: size}, **changes), MISSING)
+        assert (plan.layers[1].state, plan.layers[1].send) == ("send" if send else "staged", send)
+
+
 def test_whole_image_means_nothing_to_do() -> None:
     """Nothing is sent, loaded or tagged when the host verifies."""
     plan = plan_host("h", RELEASE, facts(), Verdict(Kind.OK))

@@ -9,19 +9,20 @@ import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from sistership.errors import IdentityError
-from sistership.host.facts import HeldImage, HostFacts, held_image
+from sistership.host.facts import HeldImage, HostFacts, held_image, sections
 from sistership.host.inventory import Peer
 from sistership.host.local import Local
 from sistership.image.identity import Image, Layer
 from sistership.image.release import Release
 from sistership.matrix.model import Host
 from sistership.report.events import Silent
-from sistership.ship.leftovers import AGED, CAP, DAY, Leftover, Staged, leftovers, removal, staged
+from sistership.ship.leftovers import AGED, CAP, DAY, LISTING, Leftover, Staged, leftovers, removal, staged
 from sistership.ship.older import Fate, Ours, fates, freed
 from sistership.ship.prune import Older, look, prune_all, removal_script, remove, tidy, usage
 from sistership.ship.stage import HostLock
@@ -190,6 +191,36 @@ def test_variants_that_share_a_repository_keep_one_each() -> None:
     assert found == {"b": "previous", "d": "previous", "a": "current", "9": "current", "c": ""}
 
 
+def test_rollbacks_of_another_project_are_not_counted() -> None:
+    """Two projects, one image name, other variants: the label says whose it is, and theirs stay, whatever we keep."""
+    labels = {name: {"Labels": {"dev.sistership.variant": name}} for name in ("alpha", "theirs")}
+    theirs = [held(letter, unique(letter), rollback(letter), at=at, config=labels["theirs"])
+              for at, letter in enumerate("ef", start=5)]  # fmt: skip
+    mine = [held(letter, rollback(letter), at=at, config=labels["alpha"]) for at, letter in enumerate("bc", start=1)]
+    why = "of variant theirs, which is not of this matrix"
+    expected = {"a": "current", "b": "", "c": "previous", "e": why, "f": why}
+    assert told(facts(*theirs, *mine, CURRENT)) == expected
+    assert told(facts(*theirs, *mine, CURRENT), keep=0) == expected | {"c": ""}
+
+
+@pytest.mark.parametrize(("clock", "why"), [("10:59", "just loaded"), ("11:31", ""), ("10:00", "just loaded")])
+def test_what_another_users_ship_just_loaded_stays(clock: str, why: str) -> None:
+    """It has only its unique name and got it within the hour by the host's clock; a rollback is none of that."""
+    now = datetime.fromisoformat(f"2026-02-01T{clock}:00Z")
+    host = facts(held("b", unique("b"), at=30), held("c", unique("c"), rollback("c"), at=30), CURRENT)
+    found = {fate.image.id[7]: fate.keep for fate in fates(host, {}, OURS, 0, now)}
+    assert found == {"a": "current", "b": why, "c": ""}
+
+
+def test_the_hosts_clock_is_asked(tmp_path: Path, peer: Peer) -> None:
+    """An image that was loaded a minute ago stays, one that was loaded a day ago goes."""
+    now = datetime.now(UTC)
+    times = {"b": now - timedelta(minutes=1), "c": now - timedelta(days=1)}
+    engine(tmp_path, *(replace(held(each, unique(each)), tagged=when.isoformat()) for each, when in times.items()))
+    found = look(peer, OLDER)
+    assert {fate.image.id[7]: fate.keep for fate in found.fates} == {"b": "just loaded", "c": ""}
+
+
 def test_only_selected_variants_are_pruned() -> None:
     """What another variant of the matrix has is left alone, and its people's tag is none of a stranger."""
     ours = Ours({"llama:v1": "alpha", "tq:v1": "beta"}, frozenset({"llama:v1"}))
@@ -247,15 +278,36 @@ def test_a_ship_removes_what_is_older_than_a_week(stage: Path) -> None:
         file = stage / f"-{days}.zst"
         file.write_bytes(b"x")
         os.utime(file, (time.time() - days * DAY,) * 2)
+    for name in ("copies", "copies.123", "copies-of-mine"):
+        (stage / name / "blobs").mkdir(parents=True)
+        (stage / name / "blobs" / "x").write_bytes(b"x")
     (stage / "folder").mkdir()
     (stage / "folder" / "file").write_bytes(b"x")
     os.utime(stage / "folder" / "file", (1, 1))
     transport = Local("here")
     assert transport.run(AGED).status == 0
-    assert sorted(path.name for path in stage.iterdir()) == ["-1.zst", "-6.zst", "folder"]
+    assert sorted(path.name for path in stage.iterdir()) == ["-1.zst", "-6.zst", "copies-of-mine", "folder"]
     assert (stage / "folder" / "file").exists()
     shutil.rmtree(stage)
     assert transport.run(AGED).status == 0
+    transport.close()
+
+
+def test_prune_removes_what_killed_runs_were_unpacking(stage: Path) -> None:
+    """Such a folder is listed with its bytes and goes by age like a file; other folders are not even listed."""
+    for name in ("copies", "copies.123", "copies.456", "copies-of-mine"):
+        (stage / name / "blobs").mkdir(parents=True)
+        (stage / name / "blobs" / "x").write_bytes(b"x" * 100_000)
+    (stage / "old.zst").write_bytes(b"x")
+    for name in ("copies", "copies.123", "copies-of-mine", "old.zst"):
+        os.utime(stage / name, (1, 1))
+    transport = Local("here")
+    answer = sections(transport.run(f"sec() {{ printf '\\n@@%s\\n' \"$1\"; }}\n{LISTING}").text)
+    listed = staged(answer["now"].strip(), answer["leftovers"])
+    assert sorted(each.file for each in listed) == ["copies", "copies.123", "copies.456", "old.zst"]
+    assert all(each.size >= 100_000 for each in listed if each.file != "old.zst")
+    assert transport.run(removal(leftovers(listed))).status == 0
+    assert sorted(path.name for path in stage.iterdir()) == ["copies-of-mine", "copies.456"]
     transport.close()
 
 

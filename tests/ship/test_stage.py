@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import threading
 from collections.abc import Iterator
@@ -13,9 +14,10 @@ from sistership.errors import LockedError
 from sistership.host.inventory import Peer
 from sistership.host.local import Local
 from sistership.image.identity import Layer
+from sistership.image.layout import Store
 from sistership.matrix.model import Host
-from sistership.ship.plan import Encoding
-from sistership.ship.stage import HostLock, append_script, finish_script, skip
+from sistership.ship.plan import Encoding, LayerPlan
+from sistership.ship.stage import HostLock, append_script, finish_script, recheck_script, send_layer, skip
 
 
 @pytest.fixture
@@ -43,6 +45,35 @@ def test_bytes_are_appended_at_their_offset_and_named_when_whole(peer: Peer, tmp
     assert peer.transport.run(append_script("x.zst", 3), stdin=b"def").status == 0
     assert peer.transport.run(finish_script("x.zst", Encoding.ZSTD, layer_of(b"abcdef"))).status == 0
     assert [(path.name, path.read_bytes()) for path in stage.iterdir()] == [("x.zst", b"abcdef")]
+
+
+def test_damaged_file_of_an_earlier_run_is_removed(peer: Peer, tmp_path: Path) -> None:
+    """Only it, in each encoding; what is whole stays, what is gone is not told."""
+    stage = tmp_path / "sistership" / "stage"
+    plain, packed = b"plain", b"packed"
+    layer = Layer("sha256:" + hashlib.sha256(plain).hexdigest(), layer_of(packed).digest, 6, 5, False, "")
+    whole = {"x.zst": packed, "x.tar": plain, "x.gz": gzip.compress(plain)}
+    plans = [LayerPlan(layer, "staged", name, 1, 0) for name in (*whole, "gone.zst")]
+    for name, data in whole.items():
+        (stage / name).write_bytes(data)
+    assert peer.transport.run(recheck_script(plans)).text == ""
+    assert sorted(path.name for path in stage.iterdir()) == sorted(whole)
+    for name, data in whole.items():
+        (stage / name).write_bytes(data[:-1] + b"?")
+        assert peer.transport.run(recheck_script(plans)).text.split() == [name]
+        assert not (stage / name).exists()
+        (stage / name).write_bytes(data)
+
+
+def test_complete_part_is_only_checked(peer: Peer, tmp_path: Path) -> None:
+    """All bytes came, the check did not: nothing is sent, and the file gets its name."""
+    store = Store(tmp_path / "store")
+    layer = layer_of(b"abcdef")
+    store.add(b"abcdef")
+    (tmp_path / "sistership" / "stage" / "x.zst.part").write_bytes(b"abcdef")
+    plan = LayerPlan(layer, "send", "x.zst", 6, 0)
+    assert send_layer(peer, store, plan, Encoding.ZSTD, offset=6, progress=lambda _: None) == 0
+    assert [path.name for path in (tmp_path / "sistership" / "stage").iterdir()] == ["x.zst"]
 
 
 def test_wrong_offset_is_refused(peer: Peer, tmp_path: Path) -> None:

@@ -13,13 +13,17 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from sistership.host.inventory import Peer
 from sistership.host.transport import quote
 from sistership.image import disk
 from sistership.matrix.model import Host
 from sistership.report.events import Reporter
+
+#: What remove_script prints before a name.
+_REMOVED: Final = "removed "
+_ABSENT: Final = "absent "
 
 
 @contextmanager
@@ -38,16 +42,23 @@ def noted(peer: Peer, made: Sequence[str], lent: Collection[str], folder: Path, 
     with disk.explained(folder, "a note of this build cannot be written"):
         note, path, left = _take(folder, peer.host, (*made, *lent))
     with note:
-        removable = sorted(left - set(lent))
+        removable, kept = sorted(left - set(lent)), set[str]()
         if removable:
-            gone = peer.transport.run(remove_script(peer.docker, removable), timeout=600).text.split()
-            _write(note, peer.host, (*made, *lent))
+            said = peer.transport.run(remove_script(peer.docker, removable), timeout=600).text.splitlines()
+            gone = {line.removeprefix(_REMOVED) for line in said if line.startswith(_REMOVED)}
+            done = gone | {line.removeprefix(_ABSENT) for line in said if line.startswith(_ABSENT)}
+            kept = set(removable) - done
+            _write(note, peer.host, (*made, *lent, *kept))
             if gone:
                 count = f"{len(gone)} image{'s' * (len(gone) != 1)}"
                 reporter.step(peer.name, f"removed {count} that a build left there when it was cut off")
         yield
         # Not when it failed: after an interrupt the engine may still be about to name what the build has made.
-        path.unlink(missing_ok=True)
+        kept -= {*made, *lent}
+        if kept:
+            _write(note, peer.host, kept)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def place(host: Host) -> list[str]:
@@ -56,8 +67,19 @@ def place(host: Host) -> list[str]:
 
 
 def remove_script(docker: str, names: Iterable[str]) -> str:
-    """Removes the images that are there of these, and prints their names."""
-    return f'for name in {quote(*names)}; do {docker} image rm "$name" >/dev/null 2>&1 && echo "$name"; done; true'
+    """Removes the images that are there of these, and prints which it removed and which are not there.
+
+    An engine that does not answer says of none that it is not there.
+    """
+    return f"""
+for name in {quote(*names)}; do
+  if {docker} image rm "$name" >/dev/null 2>&1; then echo "{_REMOVED}$name"
+  elif ! {docker} image inspect "$name" >/dev/null 2>&1 && {docker} version >/dev/null 2>&1; then
+    echo "{_ABSENT}$name"
+  fi
+done
+true
+"""
 
 
 def _take(folder: Path, host: Host, names: Sequence[str]) -> tuple[BinaryIO, Path, set[str]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
-from sistership.errors import ShipError
+from sistership.errors import ShipError, SistershipError
 from sistership.image import disk
 from sistership.image.layout import damaged
 from sistership.registry.client import TRIES, Client, back_off, may_pass, retry_after
@@ -75,6 +75,8 @@ class Upload:
         self._progress = progress
         self._stop = client.stop
         self._part = part
+        self._least = 0  # bytes that a part must have at least, as the registry says
+        self._refused = 0  # bytes of the smallest part that was too large; 0: none was
         self._scopes = client.scopes()
         self._hash = hashlib.sha256()
         self._hashed = 0
@@ -86,7 +88,7 @@ class Upload:
         """Have the blob in the repository.
 
         Raises:
-            ShipError: the registry refuses it.
+            ShipError: the registry refuses it, or keeps nothing of it.
             HostUnreachableError: the connection was cut again and again.
             SistershipError: the store's file is damaged; the registry keeps nothing of it.
             StoppedError: the client was stopped.
@@ -99,7 +101,7 @@ class Upload:
             self._parts()
             if f"sha256:{self._hash.hexdigest()}" != self._blob.digest:
                 self._client.ask("DELETE", self._location, scopes=self._scopes)
-                raise damaged(self._blob.path)
+                raise self._other_bytes()
             refused = self._finish()
             if refused is None:
                 break
@@ -128,16 +130,37 @@ class Upload:
             raise self._client.refusal(answer, "does not take blobs")
         self._take(answer)
         least = answer.headers.get("oci-chunk-min-length", "")
-        self._part = max(self._part, int(least)) if least.isdigit() else self._part
+        self._least = int(least) if least.isdigit() else 0
+        self._fit()
         return False
+
+    def _fit(self) -> None:
+        """Make parts as large as the registry asks for.
+
+        Raises:
+            ShipError: something on the way, mostly a proxy, takes none as large as that.
+        """
+        if self._refused and self._least >= self._refused:
+            raise ShipError(
+                "the registry wants larger parts than its proxy takes",
+                where=str(self._client.place),
+                why=f"it wants {self._least} bytes or more at once (oci-chunk-min-length); "
+                f"{self._refused} bytes were refused (HTTP 413)",
+                hint="raise the limit of its proxy above that (client_max_body_size in nginx), or use --via direct",
+            )
+        self._part = max(self._part, self._least)
 
     def _take(self, answer: Answer) -> None:
         if "location" in answer.headers:
             self._location = self._client.wire.resolve(answer.headers["location"])
 
     def _parts(self) -> None:
-        """Send the blob part after part, from wherever the upload stands."""
-        offset = 0
+        """Send the blob part after part, from wherever the upload stands.
+
+        Only a byte beyond all that the registry ever had counts as progress: a blob that begins anew again and again,
+        or a part that is taken and not kept, has an end.
+        """
+        offset = furthest = 0
         while offset < self._blob.size:
             end = min(offset + self._part, self._blob.size)
             try:
@@ -147,10 +170,15 @@ class Upload:
                 continue
             if answer.status in {202, 204}:
                 self._take(answer)
-                self._failed = 0
-                offset = _stands(answer) or end
+                # What was not sent yet the registry cannot have.
+                stands = min(_stands(answer) or end, end)
+                if stands > furthest:
+                    self._failed, furthest = 0, stands
+                offset = stands if stands > offset else self._recovered(offset, answer)
             elif answer.status == 413 and end - offset > LEAST:  # noqa: PLR2004
-                self._part = max((end - offset) // 2, LEAST)
+                self._refused = end - offset
+                self._part = max(self._refused // 2, LEAST)
+                self._fit()
                 offset = self._stand_of(offset)
             elif may_pass(answer) or answer.status in {404, 416}:
                 offset = self._recovered(offset, answer)
@@ -194,7 +222,8 @@ class Upload:
         self._failed += 1
         if self._failed >= TRIES:
             if answer is not None:
-                raise self._client.refusal(answer, "does not take the blob")
+                kept = "takes parts of the blob and keeps nothing of them"
+                raise self._client.refusal(answer, "does not take the blob" if answer.status >= 400 else kept)  # noqa: PLR2004
             raise ShipError(
                 f"the upload of {self._blob.digest[7:19]} was cut {self._failed} times",
                 where=str(self._client.place),
@@ -207,11 +236,23 @@ class Upload:
         answer = self._client.ask("GET", self._location, scopes=self._scopes)
         stands = _stands(answer) if answer.status in {200, 204} else 0
         # Distribution 2 says "0-0" of any upload: less than it has acknowledged is not believed.
-        if stands and acknowledged <= stands <= self._blob.size:
+        # Nor is more than was ever read: it would be hashed by nobody.
+        if stands and acknowledged <= stands <= self._hashed:
             self._take(answer)
             return stands
         self._open()
         return 0
+
+    def _other_bytes(self) -> SistershipError:
+        """The error when what went out has another digest; nobody is told to delete a file that is sound."""
+        if not _is_sound(self._blob):
+            return damaged(self._blob.path)
+        return ShipError(
+            f"the upload of {self._blob.digest[7:19]} went wrong: other bytes went out than the store has",
+            where=str(self._client.place),
+            why="the store's file is sound; the registry keeps nothing of the upload",
+            hint="run the command again: finished blobs are not sent again; or use --via direct",
+        )
 
     def _finish(self) -> Answer | None:
         """Close the upload; the registry's refusal when the blob has to be sent again."""
@@ -224,6 +265,11 @@ class Upload:
             raise self._client.refusal(answer, "does not take the finished blob")
         # An answer that was lost: the second try finds no upload, but the blob.
         return None if self._client.blob_size(self._blob.digest) is not None else answer
+
+
+def _is_sound(blob: Outgoing) -> bool:
+    with disk.explained(blob.path, "a blob cannot be read"), blob.path.open("rb") as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}" == blob.digest
 
 
 def _stands(answer: Answer) -> int:

@@ -26,6 +26,7 @@ from sistership.image.layout import Store
 from sistership.image.release import Release, same_platform, short
 from sistership.report.events import mebibytes
 from sistership.ship.have import known_manifests, layers_had
+from sistership.ship.leftovers import COPIES
 from sistership.ship.plan import (
     Action,
     Encoding,
@@ -280,7 +281,7 @@ def with_differences(
 def _as_difference(each: LayerPlan, found: Difference, older: Older, staged: Mapping[str, int]) -> LayerPlan:
     """The same layer by its difference; its name begins with the layer's diffID, as all that is staged for it."""
     file = f"{each.layer.diff_id.removeprefix('sha256:')}.{short(found.digest)}.patch"
-    done = found.size if file in staged else min(staged.get(f"{file}.part", 0), found.size)
+    done = found.size if staged.get(file) == found.size else min(staged.get(f"{file}.part", 0), found.size)
     why = f"whole it is {mebibytes(each.size)}; made there of the files of {short(older.held)}"
     return replace(
         each, state="difference", file=file, size=found.size, send=found.size - done, difference=found, why=why
@@ -350,10 +351,11 @@ def _trouble(peer: Peer, script: str) -> str:
 def apply_script(docker: str, held: str, layer: Layer, difference: Difference, file: str) -> str:
     """Make a plain layer of a staged difference and the files of an image that the host holds.
 
-    Nothing of the image is run. zstd says nothing of wrong old bytes: the layer's sha256 does.
+    Nothing of the image is run. zstd says nothing of wrong old bytes: the layer's sha256 does. The shell's number is in
+    the names of what is not checked yet: the script of a ship whose link was cut may still be at work.
     """
     plain = staged_name(layer, Encoding.PLAIN)
-    part, base = quote(f"{plain}.part"), quote(f"{layer.diff_id.removeprefix('sha256:')}.base")
+    part, base = _own(f"{plain}.$$.part"), _own(f"{layer.diff_id.removeprefix('sha256:')}.$$.base")
     create = f"{docker} create --pull never --network none --entrypoint /sistership-proof {quote(held)}"
     files = " && ".join(f'{docker} cp "$id:"{quote(path)} - | tar -xO' for path in difference.files)
     # The status of a pipe is that of its end: a file that broke off is told by its size.
@@ -372,23 +374,29 @@ mv {part} {quote(plain)} && rm -f -- {quote(file)}
 """
 
 
+def _own(name: str) -> str:
+    """A name with the number of the shell that runs, as a word for it; ours have nothing else that a shell reads."""
+    return f'"{name}"'
+
+
 def copy_script(docker: str, held: str, copies: Sequence[LayerPlan]) -> str:
     """Stage plain layers out of the zstd blobs that the engine keeps of an image; each is checked by its sha256."""
+    folder = _own(f"{COPIES}.$$")
     blobs = {each.layer.diff_id: f"blobs/sha256/{each.blob.removeprefix('sha256:')}" for each in copies}
     lines = []
     for each in copies:
         blob, plain = quote(blobs[each.layer.diff_id]), quote(each.loads)
-        part = quote(f"{each.loads}.part")
+        part = _own(f"{each.loads}.$$.part")
         lines.append(
-            f"zstd -dcq copies/{blob} > {part} && rm -f -- copies/{blob} || exit {_NO_BLOB}\n"
+            f"zstd -dcq {folder}/{blob} > {part} && rm -f -- {folder}/{blob} || exit {_NO_BLOB}\n"
             f'[ "$(cat {part} | {SHA256})" = {each.layer.diff_id.removeprefix("sha256:")} ] || exit {_WRONG_SUM}\n'
             f"mv {part} {plain} || exit 1"
         )
-    parts = " ".join(quote(f"{each.loads}.part") for each in copies)
+    parts = " ".join(_own(f"{each.loads}.$$.part") for each in copies)
     body = "\n".join(lines)
     return f"""
-cd {STAGE} && rm -rf copies && mkdir copies || exit 1
-trap 'rm -rf copies; rm -f -- {parts}' EXIT; trap 'exit 1' HUP INT TERM
-{docker} save {quote(held)} | tar -C copies -xf - {quote(*blobs.values())} 2>&1 || exit {_NO_BLOB}
+cd {STAGE} && rm -rf {folder} && mkdir {folder} || exit 1
+trap 'rm -rf {folder}; rm -f -- {parts}' EXIT; trap 'exit 1' HUP INT TERM
+{docker} save {quote(held)} | tar -C {folder} -xf - {quote(*blobs.values())} 2>&1 || exit {_NO_BLOB}
 {body}
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +15,9 @@ DAY: Final = 86400
 MAX_AGE: Final = 7 * DAY
 #: Bytes that may lie in the staging folder of a host where no ship is under way.
 CAP: Final = 20_000_000_000
+#: A folder for blobs that a host unpacks: this name, a dot and the number of the shell that made it.
+COPIES: Final = "copies"
+_COPIES: Final = re.compile(rf"{COPIES}(\.[0-9].*)?")
 
 
 @dataclass(frozen=True)
@@ -37,14 +41,19 @@ class Leftover:
 LISTING: Final = f"""
 sec now; date +%s
 sec leftovers; [ ! -d {STAGE} ] || (cd {STAGE} && for f in *; do
-  [ ! -f "$f" ] || echo "$(wc -c < "$f") $(stat -c %Y "$f" 2>/dev/null || stat -f %m "$f") $f"
+  case "$f" in {COPIES}|{COPIES}.[0-9]*) size=$(($(du -sk "$f" | cut -f1) * 1024)) ;;
+    *) [ -f "$f" ] || continue; size=$(wc -c < "$f") ;; esac
+  echo "$size $(stat -c %Y "$f" 2>/dev/null || stat -f %m "$f") $f"
 done)
 """
 
 
-#: Removes files older than MAX_AGE; a ship that ended well does it beside its own.
+#: Removes files older than MAX_AGE and what killed runs were unpacking; a ship that ended well does it beside its own.
 AGED: Final = f"""
-cd {STAGE} 2>/dev/null && find . ! -name . -prune -type f -mtime +{MAX_AGE // DAY - 1} -exec rm -f -- {{}} +
+cd {STAGE} 2>/dev/null && {{
+  find . ! -name . -prune -type f -mtime +{MAX_AGE // DAY - 1} -exec rm -f -- {{}} +
+  rm -rf -- {COPIES} {COPIES}.[0-9]*
+}}
 true
 """
 
@@ -77,4 +86,10 @@ def leftovers(files: Iterable[Staged], *, max_age: int = MAX_AGE, cap: int = CAP
 
 def removal(found: Sequence[Leftover]) -> str:
     """Shell that removes them."""
-    return f"(cd {STAGE} && rm -f -- {quote(*(each.staged.file for each in found))})" if found else ":"
+    if not found:
+        return ":"
+    names = [each.staged.file for each in found]
+    folders = [name for name in names if _COPIES.fullmatch(name)]
+    files = [name for name in names if name not in folders]
+    removes = [f"{how} -- {quote(*each)}" for how, each in (("rm -f", files), ("rm -rf", folders)) if each]
+    return f"(cd {STAGE} && {' && '.join(removes)})"

@@ -71,11 +71,15 @@ def _read(file: str, *, plain: bool) -> str:
     return f"gzip -dc < {quote(file)}" if file.endswith(".gz") else f"cat {quote(file)}"
 
 
-def load(peer: Peer, assembly: Assembly) -> str:
+def load(peer: Peer, assembly: Assembly, name: str = "") -> str:
     """Load the image on the host under its unique name. Returns what the engine printed.
 
     Its words and exit status are kept for messages only: "Loaded image", exit 0 and the right ID have all been
     seen for an image that lacked a layer. The caller verifies.
+
+    Args:
+        name: the unique name. It is given once more: a classic engine notes the time of a tag, not that of a load, and
+            by it a prune of another user knows that a ship is under way.
 
     Raises:
         ShipError: the engine refused it.
@@ -87,6 +91,8 @@ def load(peer: Peer, assembly: Assembly) -> str:
         raise ShipError("the staging folder cannot be written", where=peer.name, why=put.err.strip()[-200:] or None)
     remove = f"trap 'rm -f -- {meta}' EXIT"
     script = f"cd {STAGE} || exit 1\n{remove}\n{{\n{assembly.script}\n}} | {peer.docker} load 2>&1"
+    if name:
+        script += f"\nstatus=$?; {peer.docker} tag {quote(name, name)} >/dev/null 2>&1; exit $status"
     done = peer.transport.run(script)
     words = done.text.strip()
     if done.status != 0 or "Error unpacking image" in words:

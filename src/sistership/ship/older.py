@@ -1,7 +1,8 @@
 """Which images of ours a host no longer needs. Pure: the same answers always get the same fates.
 
 What stays: what the lock says today, what people's names point to, the newest images kept for a rollback, what a
-container uses, running or not, and what carries a name that is not ours.
+container uses, running or not, what carries a name that is not ours or is of a variant that this matrix does not have,
+and what a ship of somebody else may just have loaded.
 """
 
 from __future__ import annotations
@@ -9,17 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from sistership.host.facts import HeldImage, HostFacts, familiar
-from sistership.image.release import OWN_REGISTRY, Release, short
+from sistership.image.release import OWN_REGISTRY, Release, own_path, short
 from sistership.verify.verdict import is_ours
 
 _UNIQUE: Final = re.compile(rf"{re.escape(OWN_REGISTRY)}/(?P<repository>.+):[0-9a-f]{{12}}")
 _ROLLBACK: Final = re.compile(r"(?P<repository>.+):rollback-(?P<id>[0-9a-f]{12})")
 #: The label that says of which variant an image is.
 _VARIANT: Final = "dev.sistership.variant"
+#: How long an image may have nothing but the name of a load: users have locks of their own, and nobody else's is seen.
+_UNDER_WAY: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Ours:
     def repositories(self) -> frozenset[str]:
         """The selected references without their tags, as we write them and as engines do."""
         written = {each.rpartition(":")[0] for each in self.selected}
-        return frozenset(written | {familiar(each).rpartition(":")[0] for each in self.selected})
+        return frozenset(written | {*map(familiar, written)} | {*map(own_path, written)})
 
     def reference(self, name: str) -> str | None:
         """The people's name of a variant that this is, however the engine writes it."""
@@ -75,12 +78,15 @@ class Fate:
         return not self.keep
 
 
-def fates(facts: HostFacts, used: Mapping[str, str], ours: Ours, keep: int) -> tuple[Fate, ...]:
+def fates(
+    facts: HostFacts, used: Mapping[str, str], ours: Ours, keep: int, now: datetime | None = None
+) -> tuple[Fate, ...]:
     """What is to become of each image of ours, as it is now: those that stay first.
 
     Args:
         used: image ID, hex digits alone → name of a container that was made from it.
         keep: how many images are kept for a rollback, of each variant.
+        now: by the host's own clock; None: not known.
     """
     current = _current(facts, ours)
     previous = _previous(facts, ours, current, keep)
@@ -98,6 +104,10 @@ def fates(facts: HostFacts, used: Mapping[str, str], ours: Ours, keep: int) -> t
             why = f"used by container {container}"
         if not why and others:
             why = f"also named {others[0]}"
+        if not why and _is_strange(image, ours):
+            why = f"of variant {_labelled(image)}, which is not of this matrix"
+        if not why and _just_loaded(image, now):
+            why = "just loaded"
         shown = min((*people, *names), key=lambda name: (name in names, _plainness(name)))
         found.append(Fate(image, names, shown, why))
     found.sort(key=_rank)
@@ -171,7 +181,7 @@ def _previous(facts: HostFacts, ours: Ours, current: Collection[str], keep: int)
     groups: dict[tuple[str, str], list[HeldImage]] = {}
     for image in facts.images:
         rollbacks = {_rollback_of(tag, image) for tag in image.tags} & ours.repositories
-        if image.id not in current and not _others(image, ours):
+        if image.id not in current and not _others(image, ours) and not _is_strange(image, ours):
             for repository in rollbacks:
                 groups.setdefault((repository, _variant_of(image, repository, ours)), []).append(image)
     newest = [sorted(images, key=_replaced, reverse=True)[:keep] for images in groups.values()]
@@ -185,8 +195,24 @@ def _rollback_of(name: str, image: HeldImage) -> str:
 def _variant_of(image: HeldImage, repository: str, ours: Ours) -> str:
     """The variant whose rollback it is; "" where only one has that repository, or it is not one of them."""
     sharing = {name for each, name in ours.references.items() if familiar(each).rpartition(":")[0] == repository}
-    labelled = str((image.config.get("Labels") or {}).get(_VARIANT, ""))
+    labelled = _labelled(image)
     return labelled if len(sharing) > 1 and labelled in sharing else ""
+
+
+def _labelled(image: HeldImage) -> str:
+    return str((image.config.get("Labels") or {}).get(_VARIANT, ""))
+
+
+def _is_strange(image: HeldImage, ours: Ours) -> bool:
+    """Whether it says that it is of a variant that this matrix does not have: another project ships by that name."""
+    labelled = _labelled(image)
+    return bool(labelled) and labelled not in ours.references.values()
+
+
+def _just_loaded(image: HeldImage, now: datetime | None) -> bool:
+    """Whether a ship may be about to tag it: it has no name but those of a load or a pull, and got it just now."""
+    loaded = all(_UNIQUE.fullmatch(tag) for tag in image.tags)
+    return now is not None and loaded and _moment(image.tagged) > now - _UNDER_WAY
 
 
 def _replaced(image: HeldImage) -> tuple[datetime, datetime]:

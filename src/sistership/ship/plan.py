@@ -218,7 +218,7 @@ def _cheapest(
     cut after a difference was used left a plain layer staged.
     """
     forms = [encoding_for(facts)]
-    unpacked = any(staged_name(layer, Encoding.PLAIN) in facts.staged for layer in release.image.layers)
+    unpacked = any(lies_whole(layer, Encoding.PLAIN, facts.staged) for layer in release.image.layers)
     if not forms[0][1] and (facts.store == "containerd" or unpacked):
         forms.append(encoding_for(facts, plain=True))
     found = []
@@ -226,6 +226,17 @@ def _cheapest(
         had = layers_had(release.image, facts, known, plain=plain) if known is not None else frozenset()
         found.append((encoding, plain, layer_plans(release, encoding, facts.staged, had, plain=plain)))
     return min(found, key=lambda form: sum(layer.send for layer in form[2]))
+
+
+def lies_whole(layer: Layer, encoding: Encoding, staged: Mapping[str, int]) -> bool:
+    """Whether a layer is staged. Its sum was checked before it got its name, but a power cut may have cut it since.
+
+    What we compress on the way has no size that is known before.
+    """
+    size = staged.get(staged_name(layer, encoding), 0)
+    if encoding is Encoding.GZIP:
+        return size > 0
+    return size == (layer.size if encoding is Encoding.ZSTD else layer.plain_size)
 
 
 def layer_plans(
@@ -245,13 +256,14 @@ def layer_plans(
             continue
         file = staged_name(layer, encoding)
         unpacked = staged_name(layer, Encoding.PLAIN)
-        if plain and file not in staged and unpacked in staged:
+        whole = lies_whole(layer, encoding, staged)
+        if plain and not whole and lies_whole(layer, Encoding.PLAIN, staged):
             plans.setdefault(layer.diff_id, LayerPlan(layer, "staged", unpacked, layer.plain_size, 0))
             continue
         size = layer.size if encoding is Encoding.ZSTD else layer.plain_size
-        # A finished file was checked before it got its name; a `.part` counts by its length, its sum is checked later.
-        done = size if file in staged else min(staged.get(f"{file}.part", 0), size)
-        state = "staged" if file in staged else "send"
+        # A `.part` counts by its length, its sum is checked later.
+        done = size if whole else min(staged.get(f"{file}.part", 0), size)
+        state = "staged" if whole else "send"
         plans.setdefault(layer.diff_id, LayerPlan(layer, state, file, size, size - done))
     return tuple(plans.values())
 

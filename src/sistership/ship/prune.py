@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from sistership.errors import IdentityError, SistershipError
 from sistership.host.facts import HostFacts, probe, sections
@@ -144,11 +145,13 @@ def look(peer: Peer, older: Older) -> Pruned:
             why=" ".join(status[1:])[:200] or f"it told of {len(containers) - lacking} of {len(containers)} containers",
             hint="see what `docker ps --all` says there, then run it again",
         )
+    clock = answer.get("now", "").strip()
+    now = datetime.fromtimestamp(int(clock), UTC) if clock.isdigit() else None
     return Pruned(
         peer.name,
         facts,
-        fates(facts, used, older.ours, older.keep),
-        leftovers(staged(answer.get("now", ""), answer.get("leftovers", ""))),
+        fates(facts, used, older.ours, older.keep, now),
+        leftovers(staged(clock, answer.get("leftovers", ""))),
     )
 
 

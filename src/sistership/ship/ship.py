@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from sistership.errors import ShipError, SistershipError, worst
-from sistership.host.facts import HostFacts, probe
+from sistership.host.facts import HostFacts, familiar, probe
 from sistership.host.inventory import Peer
 from sistership.image.archive import pieces
 from sistership.image.layout import Store
@@ -22,7 +22,7 @@ from sistership.ship.load import assemble, load, metadata_prefix, remove_name, t
 from sistership.ship.plan import Action, HostPlan, LayerPlan, plan_host
 from sistership.ship.prune import Older, tidy
 from sistership.ship.road import Road, plan_by, pull, push_all
-from sistership.ship.stage import HostLock, clear_script, send_layer
+from sistership.ship.stage import HostLock, clear_script, recheck_script, send_layer
 from sistership.ship.told import planned
 from sistership.ship.twins import same_engines
 from sistership.verify.hosts import from_error, on_all, verdict_on
@@ -186,6 +186,7 @@ def _locked(
     *,
     minimize: bool,
 ) -> Shipped:
+    found = facts
     before = verdict_on(peer, release, facts)
     plan = plan_by(road, peer.name, release, facts, before, known_manifests(store))
     tell = partial(reporter.step, peer.name)
@@ -198,22 +199,44 @@ def _locked(
         return Shipped(peer.name, release, 0, before)
     sent = 0
     if plan.action is Action.LOAD and plan.source:
-        sent = _pull(peer, release, plan, reporter, count)
+        sent = _pull(peer, release, plan, found, reporter, count)
     elif plan.action is Action.LOAD:
         if road is not None:
             check_store(release, store)
         sent = _load(peer, release, plan, facts, store, reporter, count)
-    facts = _tag_verified(peer, release, plan)
-    if plan.source:
+    facts = _tag_verified(peer, release, plan, reporter)
+    if plan.action is Action.LOAD and plan.source and pulled_name_goes(plan.source, release, found, facts):
         remove_name(peer, plan.source)
+        facts = probe(peer, release.names)
     after = verdict_on(peer, release, facts)
     _clear(peer, facts, release)
     reporter.step(peer.name, f"verified: {after.kind}" if after.kind is Kind.OK else f"{after.kind}: {after.why}")
     return Shipped(peer.name, release, sent, after)
 
 
-def _pull(peer: Peer, release: Release, plan: HostPlan, reporter: Reporter, count: _Count) -> int:
+def pulled_name_goes(source: str, release: Release, before: HostFacts, now: HostFacts) -> bool:
+    """Whether the reference by digest that a pull leaves may be removed.
+
+    Not where somebody had it before. Nor where the image has a tag in the same repository: the containerd store then
+    removes every tag of that repository that names the image, the one that was just moved too (moby's image_delete).
+
+    Args:
+        before: the host before the pull.
+        now: the host with the image.
+    """
+    wanted = familiar(source)
+    if any(wanted in map(familiar, image.digests) for image in before.images):
+        return False
+    held = candidate(release, now)
+    repositories = {familiar(name).rpartition(":")[0] for name in held.tags} if held else set()
+    return wanted.partition("@")[0] not in repositories
+
+
+def _pull(peer: Peer, release: Release, plan: HostPlan, before: HostFacts, reporter: Reporter, count: _Count) -> int:
     """Have the host pull the image. Returns image bytes that it fetched.
+
+    Args:
+        before: the host before the pull.
 
     Raises:
         ShipError: layers that its engine had already turn out to be damaged; the tag was not moved.
@@ -224,7 +247,8 @@ def _pull(peer: Peer, release: Release, plan: HostPlan, reporter: Reporter, coun
     trouble = _trouble_after_partial(peer, release) if shared else None
     if trouble is not None:
         remove_name(peer, release.unique)
-        remove_name(peer, plan.source)
+        if pulled_name_goes(plan.source, release, before, probe(peer, release.names)):
+            remove_name(peer, plan.source)
         raise ShipError(
             "it is not whole although the pull went well; the tag was not moved",
             where=peer.name,
@@ -285,13 +309,24 @@ def _stage_and_load(
     reporter.step(peer.name, "loading")
     archive = pieces(release.image, store, name=release.unique, plain=plan.plain, leave_out=plan.leave_out)
     try:
-        words = load(peer, assemble(archive, release, plan.encoding, plan.files))
+        words = load(peer, assemble(archive, release, plan.encoding, plan.files), release.unique)
     except ShipError as error:
+        _recheck(peer, plan, reporter)
         if not plan.leave_out:
             raise
         words = f"{error.what}: {error.why}"  # a layer that was thought to be there; verified and mended by the caller
     reporter.detail(f"{peer.name}: {words}")
     return sent
+
+
+def _recheck(peer: Peer, plan: HostPlan, reporter: Reporter) -> None:
+    """After a load that failed: remove what an earlier run staged and is damaged since, so that it is sent anew."""
+    earlier = [each for each in plan.layers if each.state == "staged"]
+    if not earlier:
+        return
+    with contextlib.suppress(SistershipError):
+        for name in peer.transport.run(recheck_script(earlier), timeout=3600).text.split():
+            reporter.step(peer.name, f"{name} was damaged in its staging folder and is removed; a ship sends it anew")
 
 
 def _trouble_after_partial(peer: Peer, release: Release) -> str | None:
@@ -333,8 +368,8 @@ def _stage(
         if layer.state == "copy" and uncopied:
             ready = sent_whole(layer, uncopied)
         elif layer.state in {"send", "difference"}:
-            # A difference that lies there already was checked when it came.
-            ready = send(layer) if layer.send or layer.state == "send" else layer
+            # A difference that has its name was checked when it came; one that came to its last byte was not yet.
+            ready = layer if facts.staged.get(layer.file) == layer.size and layer.difference else send(layer)
         if ready.difference and (why := apply(peer, plan, ready)):
             ready = sent_whole(ready, why)
         layers.append(ready)
@@ -342,7 +377,7 @@ def _stage(
     return replace(plan, layers=tuple(layers)), sent
 
 
-def _tag_verified(peer: Peer, release: Release, plan: HostPlan) -> HostFacts:
+def _tag_verified(peer: Peer, release: Release, plan: HostPlan, reporter: Reporter) -> HostFacts:
     """Verify what was loaded under its unique name; only then move the people's tag.
 
     Raises:
@@ -352,6 +387,7 @@ def _tag_verified(peer: Peer, release: Release, plan: HostPlan) -> HostFacts:
     held = candidate(release, facts)
     verdict = verdict_on(peer, release, facts)
     if held is None or verdict.kind not in (Kind.OK, Kind.TAG_MOVED):
+        _recheck(peer, plan, reporter)  # an engine that takes damaged bytes does not always say so
         raise ShipError(
             f"after the load it is {verdict.kind}; the tag was not moved",
             where=peer.name,
