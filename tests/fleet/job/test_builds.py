@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -32,6 +34,7 @@ def test_failing_build_shows_its_last_lines(project: Project, tmp_path: Path) ->
         project.run("lock", "--upgrade")
 
 
+@pytest.mark.full
 def test_lost_everywhere_is_built_again_and_compared(project: Project) -> None:
     """Store and hosts lost it: the rebuild gives the recorded image; another result is refused with exit 14."""
     config = project.record()["config"]

@@ -96,6 +96,7 @@ def test_cuda_code_is_the_same_twice(again: Callable[..., Done]) -> None:
     again(code=0)
 
 
+@pytest.mark.full
 def test_cuda_code_is_the_same_unstripped(again: Callable[..., Done]) -> None:
     """With every symbol table left in: the names inside are the same as well."""
     again(cmake=UNSTRIPPED, code=0)

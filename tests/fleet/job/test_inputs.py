@@ -7,6 +7,8 @@ import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -64,6 +66,7 @@ def test_same_image_from_other_inputs(project: Project) -> None:
     assert list((project.folder / "logs").glob("reproduce-sample-*.log"))
 
 
+@pytest.mark.full
 def test_other_image_names_the_input_that_moved(project: Project, tmp_path: Path) -> None:
     """A source that writes the time into a program: exit 14 with layer, file, section, cause and cure.
 
@@ -95,6 +98,7 @@ def test_other_image_names_the_input_that_moved(project: Project, tmp_path: Path
         project.run("lock", "--upgrade")
 
 
+@pytest.mark.full
 def test_diff_tells_two_images_apart(project: Project) -> None:
     """An image compared with itself is the same, exit 0; with another of the lock it differs, exit 14."""
     assert project.run("diff", "sample", "sample").out.startswith("same:")

@@ -38,6 +38,7 @@ def elsewhere(project: Project) -> Iterator[Project]:
         project.forget(host)
 
 
+@pytest.mark.full
 def test_two_engines_without_a_registry_build_the_same(project: Project, elsewhere: Project) -> None:
     """Archived once, bases are built on by a classic and a containerd engine: same image, and engines as they were."""
     words = ("reproduce", "--variant", "sample", "--builder", "classic26", "--offline", "--matrix", "offline.yaml")

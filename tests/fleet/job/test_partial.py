@@ -111,8 +111,9 @@ def test_damaged_layer_is_found_and_everything_sent_once(changed: Project) -> No
 def test_deep_verify_finds_a_changed_file(shipped: Project) -> None:
     """A file changed inside an image keeps every ID; only `verify --deep` sees it, and names it."""
     host = "classic20"
-    shown = shipped.fleet.ssh(host, "docker image inspect -f '{{.GraphDriver.Data.UpperDir}}' job-sample:v1").strip()
-    program = f"{shown}/app/bin/llama-cli"
+    layers = "docker image inspect -f '{{.GraphDriver.Data.UpperDir}}:{{.GraphDriver.Data.LowerDir}}' job-sample:v1"
+    find = f"for d in $({layers} | tr : ' '); do ls $d/app/bin/llama-cli 2>/dev/null; done; true"
+    program = shipped.fleet.ssh(host, find).strip()
     shipped.fleet.ssh(host, f"cp -p {program} /root/kept && printf x >> {program}")
     try:
         shipped.verify("--hosts", host)

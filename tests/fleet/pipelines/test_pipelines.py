@@ -52,6 +52,7 @@ def test_nothing_left_to_build(first: Clone, released: Path) -> None:
     assert (job["builder"], job["hosts"]) == ("builder", ["builder", "classic20", "containerd26"])
 
 
+@pytest.mark.full
 def test_documented_gitlab_pipeline(first: Clone, second: Clone, released: Path) -> None:
     """The GitLab pipeline's own lines, in the same two clones."""
     path = Path(__file__).parents[3] / "docs" / "ci" / "gitlab-ci.yml"
