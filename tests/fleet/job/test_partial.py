@@ -80,6 +80,7 @@ def test_commit_to_the_server_keeps_the_large_library(changed: Project) -> None:
     assert len(re.findall(r"^  send .*/out/30-bin/", text, re.MULTILINE)) == len(HOSTS), text
 
 
+@pytest.mark.full
 def test_image_survives_the_one_it_was_shipped_on_top_of(changed: Project) -> None:
     """After a partial load the older image can go and the new one stays whole."""
     changed.run("ship")
@@ -124,6 +125,7 @@ def test_deep_verify_finds_a_changed_file(shipped: Project) -> None:
     shipped.verify("--deep", "--hosts", host)
 
 
+@pytest.mark.full
 def test_planned_ship_does_exactly_that_or_refuses(changed: Project) -> None:
     """`plan --out`, then `ship --plan`: done as planned; after the world moved it is refused with exit 11."""
     plan = changed.folder / "plan.json"
