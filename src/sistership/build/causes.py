@@ -19,11 +19,6 @@ class Cause:
 
 CAUSES: Sequence[Cause] = (
     Cause(
-        r"this source does not know the flag\(s\)",
-        "CMake ignores flags that a source does not know, so the image would not be what the matrix says",
-        "correct the flag in `cmake:` or `options:`, or pin a commit that knows it",
-    ),
-    Cause(
         r"undefined reference to [`'\"]?cuMem",
         "the CUDA driver's VMM functions cannot be linked in a devel image (ggml-org/llama.cpp#23357)",
         "leave `vmm: false` for this variant: it renders GGML_CUDA_NO_VMM=ON",
