@@ -12,7 +12,7 @@ import pytest
 from sistership.errors import UsageError
 from sistership.fleet import containers, lifecycle
 from sistership.fleet.paths import State, cache_root
-from sistership.fleet.spec import CAPABILITIES, HOSTS
+from sistership.fleet.spec import CAPABILITIES, HOSTS, fleet_name
 
 
 def test_hosts_of_one_suite_share_a_root():
@@ -142,3 +142,16 @@ def test_cache_root(tmp_path):
     """SISTERSHIP_CACHE moves the cache."""
     assert cache_root({"SISTERSHIP_CACHE": str(tmp_path)}) == tmp_path
     assert cache_root({}).name == "sistership"
+
+
+def test_a_fleet_may_have_a_name_of_its_own():
+    """Two users of a machine, or tests beside practice, do not remake each other's hosts."""
+    assert fleet_name({}) == fleet_name({"SISTERSHIP_FLEET": ""}) == "practice"
+    assert fleet_name({"SISTERSHIP_FLEET": "night-2"}) == "night-2"
+
+
+@pytest.mark.parametrize("name", ["Night", "2", "a b", "a" * 21])
+def test_a_fleet_whose_name_no_network_could_have_is_refused(name):
+    """The name stands in those of containers and of the network."""
+    with pytest.raises(UsageError, match="cannot name a fleet"):
+        fleet_name({"SISTERSHIP_FLEET": name})

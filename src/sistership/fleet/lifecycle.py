@@ -17,7 +17,7 @@ from sistership.fleet import bases, containers, keys, roots, samplerepo
 from sistership.fleet.lock import held
 from sistership.fleet.paths import ProjectFiles, State, project_files, state
 from sistership.fleet.process import Reporter, together
-from sistership.fleet.spec import BASES, HOSTS, NETWORK, REPOSITORY, SPEC_LABEL, HostSpec
+from sistership.fleet.spec import BASES, HOSTS, LABEL, NETWORK, REPOSITORY, SHARED, SPEC_LABEL, HostSpec
 from sistership.fleet.waiting import MENDING, PATIENCE, Engine, engine, until_ready
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ def _leftovers(client: docker.DockerClient) -> None:
 
 
 def _purge(client: docker.DockerClient, home: State, report: Reporter) -> None:
-    for image in client.images.list(filters=dict(containers.FILTER)):
+    for image in client.images.list(filters={"label": f"{LABEL}={SHARED}"}):
         for tag in image.tags:
             if tag.startswith(f"{REPOSITORY}/"):
                 client.images.remove(tag)

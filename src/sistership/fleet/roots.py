@@ -13,7 +13,7 @@ import zstandard
 from sistership.errors import HostUnfitError
 from sistership.fleet import mirror
 from sistership.fleet.process import Reporter, Sink, need, stream, tail
-from sistership.fleet.spec import EPOCH, LABEL, LABEL_VALUE, Root
+from sistership.fleet.spec import EPOCH, LABEL, SHARED, Root
 
 if TYPE_CHECKING:
     import threading
@@ -136,13 +136,13 @@ def unpacked(path: Path) -> Iterator[bytes]:
 
 def image(root: Root, client: docker.DockerClient, state: State, stop: threading.Event, report: Reporter) -> None:
     """Have `root` as image `root.image` in the machine's engine."""
-    if client.images.list(name=root.image, filters={"label": f"{LABEL}={LABEL_VALUE}"}):
+    if client.images.list(name=root.image, filters={"label": f"{LABEL}={SHARED}"}):
         return
     path = tarball(root, state, stop, report)
     report(f"{root.suite}: importing {path.stat().st_size >> 20} MB into the engine")
     repository, tag = root.image.rsplit(":", 1)
     client.api.import_image_from_data(
-        unpacked(path), repository=repository, tag=tag, changes=[f"LABEL {LABEL}={LABEL_VALUE}"]
+        unpacked(path), repository=repository, tag=tag, changes=[f"LABEL {LABEL}={SHARED}"]
     )
     if not client.images.list(name=root.image):
         raise HostUnfitError(f"the engine did not import {path}", hint=f"rm {path} and try again")

@@ -4,20 +4,43 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal
 
+from sistership.errors import UsageError
+
+
+def fleet_name(environ: Mapping[str, str] = os.environ) -> str:
+    """Which fleet of this machine is meant: ``SISTERSHIP_FLEET`` if set, else ``practice``.
+
+    Raises:
+        UsageError: the name does not fit into those of containers and networks.
+    """
+    name = environ.get("SISTERSHIP_FLEET") or "practice"
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,19}", name):
+        raise UsageError(
+            f'"{name}" cannot name a fleet',
+            where="SISTERSHIP_FLEET",
+            hint="write lower-case letters, digits and -, 20 at most",
+        )
+    return name
+
+
 #: Everything the fleet makes carries this label, and nothing without it is ever touched.
+#: Its value is the fleet's name; what all fleets of a machine share (images) has the default one.
 LABEL: Final = "dev.sistership.fleet"
-LABEL_VALUE: Final = "practice"
+LABEL_VALUE: Final = fleet_name()
+SHARED: Final = "practice"
 LABELS: Final[Mapping[str, str]] = MappingProxyType({LABEL: LABEL_VALUE})
 #: Says which host a container is, and which specification it was made from.
 HOST_LABEL: Final = "dev.sistership.fleet.host"
 SPEC_LABEL: Final = "dev.sistership.fleet.spec"
 
-NETWORK: Final = "sistership-practice"
+NETWORK: Final = f"sistership-{LABEL_VALUE}"
 REPOSITORY: Final = "sistership-practice"
 REGISTRY_PORT: Final = 5000
 REGISTRY: Final = f"127.0.0.1:{REGISTRY_PORT}"
