@@ -1,8 +1,10 @@
 """Shipping against the pipelines that people write by hand, on the practice fleet, in one run.
 
-    .venv/bin/python benchmarks/ship.py                   about 200 MB, for a quick look
-    .venv/bin/python benchmarks/ship.py --size real       1 GB with real CUDA libraries, downloaded once
-    .venv/bin/python benchmarks/ship.py --json FILE       every sample and every row as JSON, too
+    .venv/bin/python benchmarks/ship.py                        about 200 MB, one look at every usual scenario
+    .venv/bin/python benchmarks/ship.py --size real --runs 3   1 GB with real CUDA libraries, downloaded once
+    .venv/bin/python benchmarks/ship.py --must-show            just what shipping is held to: real, three runs
+    .venv/bin/python benchmarks/ship.py --scenarios growth     by image size and by hosts, and the model made of it
+    .venv/bin/python benchmarks/ship.py --json FILE            every sample and every row as JSON, too
 
 The ways take turns in each scenario, and medians are compared; only ratios within one run mean something.
 docs/benchmarks.md says what is measured and how to read it.
@@ -11,118 +13,51 @@ docs/benchmarks.md says what is measured and how to read it.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import signal
-import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ship_images import make
-from ship_ways import BUILDER, Sample, Setup, back, forget, ours, theirs, to_builder
+from ship_before import back, back_by_registry, forget_by_registry
+from ship_figures import Taken
+from ship_hosts import forget
+from ship_images import largest, make, sized
+from ship_links import LINKS, shaped
+from ship_ours import ours, watched
+from ship_registry import running
+from ship_report import Result, show, write
+from ship_scenarios import BY_REGISTRY, GROWTH, MUST_SHOW, SCENARIOS, USUAL, WAYS, Cell, Turn, cells, turns
+from ship_setup import BUILDER, Sample, Setup
+from ship_theirs import by_skopeo, theirs
 
 from sistership import fleet
 from sistership.errors import SistershipError
-from sistership.fleet import faults
 from sistership.fleet.paths import state
+from sistership.fleet.spec import HOSTS
 from sistership.image.layout import Store
+from sistership.image.release import Release
 
 PROJECT = Path(__file__).parents[1]
-ONE = ("classic26",)
-THREE = ("classic20", "classic26", "containerd26")
-UNSHAPED = "unshaped"
-LINKS = ("1gbit", "100mbit", UNSHAPED)
+FAILED = 1
 INTERRUPTED = 130
 
-Way = Callable[[Setup, str, Sequence[str]], Sample]
-
-SHIP = "ship"
-MINIMIZED = "ship --minimize bytes"
-OURS: dict[str, Way] = {SHIP: ours}
-OURS_LIBRARY: dict[str, Way] = {**OURS, MINIMIZED: partial(ours, minimize=True)}
-THEIRS: dict[str, Way] = {
-    "pipeline with zstd": partial(theirs, packed=True),
-    "plain pipeline": partial(theirs, packed=False),
+DONE_BY: Mapping[str, Callable[[Setup, str, Sequence[str]], Sample]] = {
+    "ship": ours,
+    "built": partial(ours, built=True),
+    "minimize": partial(ours, minimize=True),
+    "registry": partial(ours, via=True),
+    "watched": watched,
+    "pipeline": theirs,
+    "plain": partial(theirs, packed=False),
+    "turn": theirs,
+    "once": partial(theirs, at_once=True),
+    "skopeo": by_skopeo,
 }
-THEIRS_THREE: dict[str, Way] = {
-    "three with zstd in turn": partial(theirs, packed=True),
-    "three with zstd at once": partial(theirs, packed=True, at_once=True),
-}
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """What hosts have and what they get.
-
-    Attributes:
-        held: whether they have the first release before; else nothing of ours.
-        wanted: the release that they get.
-    """
-
-    name: str
-    hosts: tuple[str, ...]
-    held: bool
-    wanted: str
-    ours: dict[str, Way]
-    theirs: dict[str, Way]
-
-    def prepare(self, setup: Setup) -> None:
-        """Bring the hosts to where it begins."""
-        if self.held:
-            back(setup, self.hosts)
-        else:
-            forget(self.hosts)
-
-
-SCENARIOS = (
-    Scenario("cold", ONE, held=False, wanted="first", ours=OURS, theirs=THEIRS),
-    Scenario("nothing changed", ONE, held=True, wanted="first", ours=OURS, theirs=THEIRS),
-    Scenario("small change", ONE, held=True, wanted="program", ours=OURS, theirs=THEIRS),
-    Scenario("library change", ONE, held=True, wanted="library", ours=OURS_LIBRARY, theirs=THEIRS),
-    Scenario("cold, three hosts", THREE, held=False, wanted="first", ours=OURS, theirs=THEIRS_THREE),
-)
-
-
-@dataclass(frozen=True)
-class Taken:
-    """A sample, and what it is one of."""
-
-    link: str
-    scenario: str
-    way: str
-    sample: Sample
-
-
-@dataclass(frozen=True)
-class Row:
-    """Ours against one of theirs: medians of seconds and of bytes that arrived; CPU seconds and bytes of memory."""
-
-    link: str
-    scenario: str
-    ours: str
-    theirs: str
-    seconds: float
-    seconds_theirs: float
-    received: float
-    received_theirs: float
-    cpu: float
-    peak: float
-
-    @property
-    def ratio(self) -> float:
-        """Our time by theirs."""
-        return self.seconds / self.seconds_theirs
-
-    @property
-    def ratio_received(self) -> float:
-        """Our bytes by theirs."""
-        return self.received / self.received_theirs
 
 
 def say(line: str) -> None:
@@ -130,106 +65,76 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-@contextmanager
-def link(rate: str) -> Iterator[None]:
-    """What each receiving host gets is limited to `rate`."""
-    with ExitStack() as stack:
-        for host in THREE:
-            stack.enter_context(nullcontext() if rate == UNSHAPED else faults.shaped(host, rate))
-        yield
+def prepare(setup: Setup, turn: Turn) -> None:
+    """Bring hosts, and the registry where it matters, to where a scenario begins."""
+    hosts = turn.cell.scenario.hosts
+    if turn.way in BY_REGISTRY:
+        (back_by_registry if turn.cell.scenario.held else forget_by_registry)(setup, hosts)
+    elif turn.cell.scenario.held:
+        back(setup, hosts)
+    else:
+        forget(hosts)
 
 
-def measure(setup: Setup, links: Sequence[str], runs: int, taken: list[Taken]) -> None:
-    """Every way in every scenario over every link, `runs` times; the ways take turns in being first."""
-    for rate in links:
-        with link(rate):
-            for run in range(runs):
-                for scenario in SCENARIOS:
-                    ways = [*scenario.ours.items(), *scenario.theirs.items()]
-                    turn = run % len(ways)
-                    for name, way in (*ways[turn:], *ways[:turn]):
-                        scenario.prepare(setup)
-                        found = way(setup, scenario.wanted, scenario.hosts)
-                        taken.append(Taken(rate, scenario.name, name, found))
-                        say(f"{rate}, {scenario.name}, run {run + 1}: {name} {found.seconds:.2f} s")
+def measure(setup: Setup, order: Sequence[Turn], taken: list[Taken]) -> int:
+    """Take every sample. Returns how many failed: each is told, and the others go on."""
+    hosts = sorted({host for turn in order for host in turn.cell.scenario.hosts} | {BUILDER})
+    began, failed, done = time.monotonic(), 0, 0
+    for link in dict.fromkeys(turn.cell.link for turn in order):
+        with shaped(link, hosts, BUILDER):
+            for turn in (each for each in order if each.cell.link == link):
+                scenario = turn.cell.scenario
+                what = f"{link}, {scenario.name}, run {turn.run + 1}: {WAYS[turn.way]}"
+                try:
+                    prepare(setup, turn)
+                    sample = DONE_BY[turn.way](setup, scenario.wanted, scenario.hosts)
+                except (SystemExit, SistershipError) as error:
+                    failed += 1
+                    say(f"{what} failed: {error}")
+                    continue
+                finally:
+                    done += 1
+                taken.append(Taken(link, scenario.key, turn.way, sample))
+                left = (time.monotonic() - began) / done * (len(order) - done) / 60
+                say(f"{what} {sample.seconds:.2f} s   ({done} of {len(order)}, about {left:.0f} min left)")
+    return failed
 
 
-def rows(taken: Sequence[Taken]) -> list[Row]:
-    """Each of our ways against each of theirs, as far as both were measured."""
-    found: list[Row] = []
-    for rate in dict.fromkeys(each.link for each in taken):
-        for scenario in SCENARIOS:
-
-            def samples(way: str, rate: str = rate, name: str = scenario.name) -> list[Sample]:
-                return [each.sample for each in taken if (each.link, each.scenario, each.way) == (rate, name, way)]
-
-            pairs = [(mine, other) for mine in scenario.ours for other in scenario.theirs]
-            found += [
-                _row(rate, scenario.name, mine, other, samples(mine), samples(other))
-                for mine, other in pairs
-                if samples(mine) and samples(other)
-            ]
-    return found
-
-
-def _row(rate: str, name: str, mine: str, other: str, own: Sequence[Sample], hand: Sequence[Sample]) -> Row:
-    median = statistics.median
-    return Row(
-        rate,
-        name,
-        mine,
-        other,
-        median(each.seconds for each in own),
-        median(each.seconds for each in hand),
-        median(each.received for each in own),
-        median(each.received for each in hand),
-        median(each.cpu or 0.0 for each in own),
-        max(each.peak or 0 for each in own),
-    )
-
-
-def table(found: Sequence[Row]) -> str:
-    """For people and for Markdown; MB are millions of bytes."""
-    head = ("link", "scenario", "ours", "against", "s", "s, theirs", "ratio", "MB", "MB, theirs", "ratio", "CPU s",
-            "peak MB")  # fmt: skip
-    lines = [head, tuple("-" * len(word) for word in head)]
-    for each in found:
-        seconds = (f"{each.seconds:.2f}", f"{each.seconds_theirs:.2f}", f"{each.ratio:.2f}")
-        sizes = (f"{each.received / 1e6:.2f}", f"{each.received_theirs / 1e6:.2f}", f"{each.ratio_received:.4f}")
-        words = (each.link, each.scenario, each.ours, each.theirs)
-        lines.append((*words, *seconds, *sizes, f"{each.cpu:.2f}", f"{each.peak / 1e6:.0f}"))
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    return "\n".join(
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines
-    )
-
-
-def document(size: str, runs: int, setup: Setup, taken: Sequence[Taken]) -> dict[str, object]:
-    """Everything that was measured."""
-    images = {
-        name: {
-            "layers": [{"bytes": layer.plain_size, "packed": layer.size} for layer in release.image.layers],
-            "config": release.image.config,
-        }
-        for name, release in setup.releases.items()
-    }
-    return {
-        "version": 1,
-        "machine": {"cpus": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version()},
-        "size": size,
-        "runs": runs,
-        "images": images,
-        "rows": [{**asdict(row), "ratio": row.ratio, "ratio_received": row.ratio_received} for row in rows(taken)],
-        "samples": [
-            {"link": each.link, "scenario": each.scenario, "way": each.way, **asdict(each.sample)} for each in taken
-        ],
-    }
+def hosts_of(chosen: Sequence[Cell]) -> list[str]:
+    """The practice hosts that take part, and the builder."""
+    return list(dict.fromkeys([BUILDER, *(host for cell in chosen for host in cell.scenario.hosts)]))
 
 
 @contextmanager
-def cleaned() -> Iterator[None]:
+def up(chosen: Sequence[Cell]) -> Iterator[list[Cell]]:
+    """Practice hosts for all cells; those that cannot be had leave out the cells that need them.
+
+    Hosts that start on request and were not there before are removed at the end.
+    """
+    there = {each.name for each in fleet.status() if each.state != "missing"}
+    needed = hosts_of(chosen)
+    fleet.up(PROJECT, hosts=[name for name in needed if not HOSTS[name].on_request], report=say)
+    absent: set[str] = set()
+    started: list[str] = []
+    try:
+        for name in needed:
+            if HOSTS[name].on_request:
+                try:
+                    fleet.up(PROJECT, hosts=[name], report=say)
+                except SistershipError as error:
+                    say(f"without {name}: {error}")
+                    absent.add(name)
+                else:
+                    started += [name] if name not in there else []
+        yield [cell for cell in chosen if not absent & set(cell.scenario.hosts)]
+    finally:
+        if started:
+            fleet.remove(PROJECT, hosts=started, report=say)
+
+
+@contextmanager
+def cleaned(hosts: Sequence[str]) -> Iterator[None]:
     """Every host without the benchmark's images, before and after."""
-    hosts = (BUILDER, *THREE)
     forget(hosts)
     try:
         yield
@@ -238,26 +143,28 @@ def cleaned() -> Iterator[None]:
         forget(hosts)
 
 
-def run(size: str, runs: int, links: Sequence[str], file: Path | None) -> int:
-    """Measure and print. Returns the exit code."""
-    taken: list[Taken] = []
-    code = 0
-    fleet.up(PROJECT, report=say)
-    with tempfile.TemporaryDirectory(prefix="benchmark-ship.") as folder:
-        store = Store(Path(folder) / "store")
-        setup = Setup(store, make(size, store, state(), say), fleet.project_files(PROJECT).ssh_config)
-        try:
-            with cleaned():
-                say("bringing the images to the builder")
-                to_builder(setup)
-                measure(setup, links, runs, taken)
-        except KeyboardInterrupt:
-            say("interrupted; these are the samples so far")
-            code = INTERRUPTED
-        print(table(rows(taken)))
-        if file is not None:
-            file.write_text(json.dumps(document(size, runs, setup, taken), indent=1) + "\n")
-    return code
+def images(chosen: Sequence[Cell], size: str, store: Store) -> Mapping[str, Release]:
+    """The releases that the cells want; packed now unless the store has them."""
+    wanted = {cell.scenario.wanted for cell in chosen}
+    sizes = sorted(int(each) for each in wanted if each.isdigit())
+    usual = make(size, store, state(), say) if any(not each.isdigit() for each in wanted) else {}
+    return {**usual, **(sized(sizes, store, state(), say) if sizes else {})}
+
+
+def run(chosen: Sequence[Cell], result: Result, folder: Path) -> int:
+    """Measure into `result`. Returns the exit code."""
+    with ExitStack() as stack:
+        chosen = stack.enter_context(up(chosen))
+        store = Store(folder)
+        setup = Setup(store, images(chosen, result.size, store), fleet.project_files(PROJECT).ssh_config)
+        result.releases, result.library = setup.releases, largest(result.size, state())
+        stack.enter_context(cleaned(hosts_of(chosen)))
+        if any(way in BY_REGISTRY for cell in chosen for way in cell.ways):
+            address = next(each.address for each in fleet.status() if each.name == BUILDER)
+            pullers = {host for cell in chosen for host in cell.scenario.hosts if BY_REGISTRY & set(cell.ways)}
+            own = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="benchmark-registry.")))
+            setup = replace(setup, registry=stack.enter_context(running(BUILDER, address, sorted(pullers), own)))
+        return FAILED if measure(setup, turns(chosen, result.runs), result.taken) else 0
 
 
 def interrupt(_number: int, _frame: object) -> None:
@@ -271,31 +178,62 @@ def interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _links(text: str) -> list[str]:
-    chosen = text.split(",")
-    unknown = [each for each in chosen if each not in LINKS]
+def several(known: Sequence[str], groups: Mapping[str, Sequence[str]], text: str) -> list[str]:
+    """Names separated by commas; a group's name stands for its members.
+
+    Raises:
+        argparse.ArgumentTypeError: one of them is not known.
+    """
+    found = [name for each in text.split(",") for name in groups.get(each, (each,))]
+    unknown = [each for each in found if each not in known]
     if unknown:
-        raise argparse.ArgumentTypeError(f"{unknown[0]} is none of {', '.join(LINKS)}")
-    return chosen
+        raise argparse.ArgumentTypeError(f"{unknown[0]} is none of {', '.join((*groups, *known))}")
+    return found
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    usual, growth = ([each.key for each in some] for some in (USUAL, GROWTH))
+    groups = {"usual": usual, "growth": growth, "all": [*usual, *growth]}
+    found = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    add = found.add_argument
+    add("--size", choices=("small", "real"), help="of the image (default: small; real with --must-show)")
+    add("--runs", type=int, help="samples of each (default: 1; 3 with --must-show)")
+    add("--scenarios", type=partial(several, list(SCENARIOS), groups), default=usual,
+        help=f"some of {','.join(SCENARIOS)}, or usual, growth, all (default: usual)")  # fmt: skip
+    add("--ways", type=partial(several, list(WAYS), {}), default=[], help=f"some of {','.join(WAYS)} (default: all)")
+    add("--links", type=partial(several, LINKS, {}), help=f"some of {','.join(LINKS)} (default: all; growth: 1gbit)")
+    add("--must-show", action="store_true", help="just what shipping is held to: real images and three runs")
+    add("--store", type=Path, metavar="FOLDER", help="keep the packed images there, and use those that are there")
+    add("--json", type=Path, metavar="FILE", help="write everything that was measured there")
+    add("--pictures", type=Path, metavar="FOLDER", help="write pictures there")
+    return found
 
 
 def main() -> int:
-    """Take the command line apart, and measure."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--size", choices=("small", "real"), default="small", help="of the image (default: small)")
-    parser.add_argument("--runs", type=int, default=3, help="samples of each (default: 3)")
-    parser.add_argument("--links", type=_links, default=list(LINKS), help=f"some of {','.join(LINKS)} (default: all)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured there")
-    chosen = parser.parse_args()
+    """Take the command line apart, measure, and print; what there is also after Ctrl-C."""
+    chosen = parser().parse_args()
+    if chosen.must_show:
+        selected: Sequence[Cell] = MUST_SHOW
+    else:
+        only_growth = all(key.startswith(("size", "hosts")) for key in chosen.scenarios)
+        selected = cells(chosen.links or (LINKS[:1] if only_growth else LINKS), chosen.scenarios, chosen.ways)
+    size = chosen.size or ("real" if chosen.must_show else "small")
+    result = Result(size, chosen.runs or (3 if chosen.must_show else 1))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupt)
-    try:
-        return run(chosen.size, chosen.runs, chosen.links, chosen.json)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except SistershipError as error:
-        say(str(error))
-        return error.code
+    with tempfile.TemporaryDirectory(prefix="benchmark-ship.") as folder:
+        try:
+            code = run(selected, result, chosen.store or Path(folder) / "store")
+        except KeyboardInterrupt:
+            say("interrupted; these are the samples so far")
+            code = INTERRUPTED
+        except SistershipError as error:
+            say(str(error))
+            code = error.code
+    print(show(result))
+    write(result, chosen.json, chosen.pictures)
+    return code
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from sistership.build.bases import archive, summary
 from sistership.build.builder import digest_of
 from sistership.build.offline import lent, offline, releases
 from sistership.errors import BuildError, HostUnfitError, LockError
+from sistership.host.docker import Docker
 from sistership.host.inventory import Peer
 from sistership.host.local import Local
 from sistership.image.bases import Base, kept, manifest_digest, require
@@ -41,7 +42,7 @@ cd "$(dirname "$0")" || exit 1
 case "$1 $2" in
   "buildx imagetools") cat "documents/${5#*@sha256:}" 2>/dev/null || { echo "ERROR: $5: not found" >&2; exit 1; } ;;
   "image inspect") [ -e had ] ;;
-  "image rm") echo "rm $3" >> changed ;;
+  "image rm") shift $(($# - 1)); echo "rm $1" >> changed ;;
   "pull --platform") echo "pull $3 $4" >> changed; [ ! -e refused ] || { echo "no such host" >&2; exit 1; } ;;
   "save "*) cat save.tar ;;
   "info "*) cat info ;;
@@ -123,7 +124,7 @@ def registry(tmp_path: Path) -> Registry:
     docker.write_text(DOCKER)
     docker.chmod(0o755)
     (folder / "info").write_text('{"DriverStatus": []}')
-    peer = Peer(Host(name="far"), Local("far"), shlex.quote(str(docker)))
+    peer = Peer(Host(name="far"), Local("far"), Docker(shlex.quote(str(docker))))
     made = Registry(folder, peer, Store(tmp_path / "store"), Base("", ""))
     made.base = Base(f"reg.example:5000/deep/base:1@{made.offer()}", "linux/amd64")
     return made

@@ -11,6 +11,7 @@ import pytest
 from sistership.build.builder import failure, run_build
 from sistership.build.checks import Finding, Result, Told, disagreements, failed, parse, refusal, wanted
 from sistership.errors import BuildError, CheckError
+from sistership.host.docker import Docker
 from sistership.host.inventory import Peer
 from sistership.host.transport import Completed
 from sistership.matrix.model import Host
@@ -167,7 +168,7 @@ def recipe(make: SimpleNamespace) -> Recipe:
 def test_failed_check_far_above_the_end_of_the_log(recipe: Recipe, tmp_path: Path) -> None:
     """A build that goes on printing after its check failed still ends with what failed, exit 15, and its whole log."""
     text = f"#14 12.34 {LINE}\n".encode()
-    peer = Peer(Host(name="spark"), Builder(text[:30], text[30:], *[b"#15 1.0 noise\n" * 5000] * 4), "docker")
+    peer = Peer(Host(name="spark"), Builder(text[:30], text[30:], *[b"#15 1.0 noise\n" * 5000] * 4), Docker("docker"))
     log = tmp_path / "logs" / "build.log"
     with pytest.raises(CheckError) as error:
         run_build(peer, recipe, io.BytesIO(b""), log, Silent())
@@ -179,7 +180,7 @@ def test_failed_check_far_above_the_end_of_the_log(recipe: Recipe, tmp_path: Pat
 
 def test_build_that_failed_otherwise_is_no_failed_check(recipe: Recipe, tmp_path: Path) -> None:
     """A compiler's error stays exit 13."""
-    peer = Peer(Host(name="spark"), Builder(b"#9 1.0 error: expected ';'\n"), "docker")
+    peer = Peer(Host(name="spark"), Builder(b"#9 1.0 error: expected ';'\n"), Docker("docker"))
     with pytest.raises(BuildError):
         run_build(peer, recipe, io.BytesIO(b""), tmp_path / "build.log", Silent())
     assert isinstance(failure(recipe, "spark", "error", Path("/l"), [FOUND]), CheckError)

@@ -15,6 +15,7 @@ from sistership.build import inputs
 from sistership.build.reproduce import with_inputs
 from sistership.compare import Comparison, Kind, Side
 from sistership.errors import BuildError
+from sistership.host.docker import Docker
 from sistership.host.inventory import Peer
 from sistership.host.local import Local
 from sistership.image.exported import Exported, parse
@@ -98,7 +99,7 @@ def builder(tmp_path: Path) -> Callable[..., Peer]:
             f"cat {tmp_path}/out\ncat {tmp_path}/err >&2\nexit {status}\n"
         )
         docker.chmod(0o755)
-        return Peer(Host(name="spark", local=True), Local("spark"), str(docker))
+        return Peer(Host(name="spark", local=True), Local("spark"), Docker(str(docker)))
 
     return made
 

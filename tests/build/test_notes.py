@@ -16,6 +16,7 @@ import pytest
 
 from sistership.build.notes import noted
 from sistership.errors import HostUnreachableError
+from sistership.host.docker import Docker
 from sistership.host.inventory import Peer
 from sistership.host.local import Local
 from sistership.matrix.model import Host
@@ -26,7 +27,8 @@ from sistership.report.events import Event, Listener, Step
 DOCKER = """\
 #!/bin/sh
 cd "$(dirname "$0")/images" && [ ! -f ../down ] || exit 1
-image=$(printf %s "$3" | tr / %)
+for last; do :; done
+image=$(printf %s "$last" | tr / %)
 case "$1 $2" in
 "image rm") [ ! -s "$image" ] && rm "$image" 2>/dev/null ;;
 "image inspect") [ -f "$image" ] ;;
@@ -60,7 +62,7 @@ class Builder:
     @property
     def peer(self) -> Peer:
         """A way to it."""
-        return Peer(self.host, Local(self.host.name), str(self.folder / "docker"))
+        return Peer(self.host, Local(self.host.name), Docker(str(self.folder / "docker")))
 
     @property
     def notes(self) -> list[Path]:
@@ -172,7 +174,7 @@ def test_builder_that_is_gone_stays_noted(builder: Builder) -> None:
             pass
 
     builder.interrupted()
-    gone = Peer(builder.host, Gone(), "docker")  # type: ignore[arg-type]
+    gone = Peer(builder.host, Gone(), Docker("docker"))  # type: ignore[arg-type]
     with pytest.raises(HostUnreachableError), noted(gone, [OTHER], [], builder.folder / "notes", Heard()):
         pytest.fail("it was built on")
     (note,) = builder.notes

@@ -77,6 +77,16 @@ def test_small_disk(fleet):
     assert not fleet.ssh(HOST, "ls /root/fleet-test-disk; rmdir /root/fleet-test-disk")
 
 
+def test_stand_in(fleet):
+    """A program is what the test says, for logins too, and itself again afterwards; `$` and quotes arrive as they are."""
+    faults.stand_in(HOST, "sha256sum", "#!/bin/sh\nprintf '%s' \"$1 it's me\"\n")
+    try:
+        assert fleet.ssh(HOST, "sha256sum --version") == "--version it's me"
+    finally:
+        faults.honest(HOST)
+    assert "coreutils" in fleet.ssh(HOST, "sha256sum --version")
+
+
 def test_shaped(fleet):
     """At 100 Mbit/s ten megabytes take their 0.8 s, and far less when the shaper is gone."""
     data = bytes(10_000_000)

@@ -25,6 +25,17 @@ def test_ssh_understands_the_config(tmp_path):
     assert (said["stricthostkeychecking"], said["identitiesonly"]) == ("true", "yes")
 
 
+def test_a_user_of_a_host_has_an_alias(tmp_path):
+    """Read back by ssh itself: the same address and the same host key, another user."""
+    files, home = project_files(tmp_path), State(tmp_path / "cache")
+    keys.write(files, home, {"podman": "10.1.2.3", "classic20": "10.1.2.4"}, {"podman": ("rootless",)})
+    root, said = _ssh_says(files, "podman"), _ssh_says(files, "podman-rootless")
+    assert (root["user"], said["user"]) == ("root", "rootless")
+    assert (said["hostname"], said["hostkeyalias"], said["stricthostkeychecking"]) == ("10.1.2.3", "podman", "true")
+    assert "hostkeyalias" not in root
+    assert "podman-rootless" not in files.known_hosts.read_text()
+
+
 def test_known_hosts_has_names_and_addresses(tmp_path):
     """ssh-keygen finds each host by its name and by its address, with that host's own key."""
     files, home = project_files(tmp_path), State(tmp_path / "cache")

@@ -5,26 +5,62 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
 from sistership.errors import UsageError
 from sistership.fleet import containers, lifecycle
 from sistership.fleet.paths import State, cache_root
-from sistership.fleet.spec import CAPABILITIES, HOSTS, fleet_name
+from sistership.fleet.spec import _LATER, CAPABILITIES, HOSTS, digest_of, fleet_name
 
 
 def test_hosts_of_one_suite_share_a_root():
     """All hosts of the newer suite are made from one root filesystem, and so are those of the next."""
     assert HOSTS["builder"].root is HOSTS["classic26"].root is HOSTS["containerd26"].root
     assert HOSTS["docker28"].root is HOSTS["containerd28"].root
+    assert HOSTS["podman"].root is HOSTS["docker26"].root is HOSTS["containerd"].root
+    assert len({spec.root for spec in HOSTS.values()}) == 4
 
 
 def test_a_suite_that_moves_is_no_part_of_the_fleet():
     """What Debian has not released is started on request alone, so that a bad day there breaks nobody's fleet."""
-    assert {name for name, spec in HOSTS.items() if spec.on_request} == {"docker28", "containerd28"}
+    assert [spec.name for spec in HOSTS.values() if not spec.on_request] == FLEET
     assert {spec.root.suite for spec in HOSTS.values() if not spec.on_request} == {"bookworm", "trixie"}
+
+
+def test_what_hosts_learnt_later_makes_no_old_one_anew():
+    """The key of a host that uses none of the later fields does not change with them."""
+    spec = HOSTS["classic20"]
+    former = {name: value for name, value in asdict(spec).items() if name not in {*_LATER, "on_request"}}
+    assert set(_LATER) == {"kind", "users", "volumes", "without"}
+    assert spec.key({}) == digest_of({"v": 1, "host": former, "extra": {}, "capabilities": CAPABILITIES})
+    for change in ({"kind": "podman"}, {"users": ("me",)}, {"volumes": ("/srv",)}, {"without": ("docker",)}):
+        assert replace(spec, **change).key({}) != spec.key({})
+
+
+def test_a_user_logs_in_under_a_name_of_his_own():
+    """Who has an engine of his own is an alias of the host, and the host's own name is root."""
+    assert HOSTS["classic20"].logins == {"classic20": "root"}
+    assert HOSTS["podman"].logins == {"podman": "root", "podman-rootless": "rootless"}
+
+
+def test_files_of_hosts_with_other_engines(tmp_path):
+    """Each kind starts its own engine; people's folders and rights are theirs, and what a host lacks is named."""
+    by_host = {
+        name: {file.path: file for file in containers.files_of(HOSTS[name], State(tmp_path))}
+        for name in ("classic26", "podman", "docker26", "containerd")
+    }
+    engine, users = "/usr/local/sbin/practice-engine", "/etc/practice/users"
+    assert len({files[engine].text for files in by_host.values()}) == 4
+    assert [name for name, files in by_host.items() if users in files] == ["podman", "docker26"]
+    assert by_host["podman"][users].text == "1000 rootless\n"
+    sshd = by_host["podman"]["/etc/ssh/sshd_config.d/practice.conf"].text
+    assert sshd.endswith("Match User rootless\n    SetEnv XDG_RUNTIME_DIR=/run/user/1000\n")
+    assert by_host["podman"]["/etc/practice/authorized_keys"].mode == 0o644
+    assert by_host["classic26"]["/etc/practice/authorized_keys"].mode == 0o600
+    assert by_host["containerd"]["/etc/practice/without"].text.split()[-2:] == ["docker-proxy", "podman"]
+    assert "/etc/practice/without" not in by_host["classic26"]
 
 
 def test_starting_on_request_does_not_change_a_container(tmp_path):
@@ -103,6 +139,7 @@ def test_unknown_host_is_a_usage_error():
 
 
 FLEET = ["builder", "classic20", "classic26", "containerd26"]
+ON_REQUEST = ["docker28", "containerd28", "podman", "docker26", "containerd"]
 
 
 @pytest.mark.parametrize(
@@ -113,8 +150,8 @@ FLEET = ["builder", "classic20", "classic26", "containerd26"]
         (["containerd26", "builder"], ["builder", "containerd26"]),
         (["docker28"], ["docker28"]),
         (["*28", "builder"], ["builder", "docker28", "containerd28"]),
-        (["*"], [*FLEET, "docker28", "containerd28"]),
-        (["*", "^docker*"], [*FLEET, "containerd28"]),
+        (["*"], [*FLEET, *ON_REQUEST]),
+        (["*", "^docker*"], [*FLEET, "containerd28", "podman", "containerd"]),
         (["^builder"], FLEET[1:]),
         (["^docker28"], FLEET),
     ],

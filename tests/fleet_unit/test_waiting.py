@@ -1,7 +1,8 @@
-"""Reading what an engine says of itself, and giving up in time."""
+"""Waiting for a host, and giving up in time."""
 
 from __future__ import annotations
 
+import subprocess
 import threading
 
 import pytest
@@ -11,13 +12,6 @@ from sistership.fleet import waiting
 from sistership.fleet.paths import project_files
 from sistership.fleet.process import Stopped
 from sistership.fleet.spec import HOSTS
-
-CLASSIC = {"ServerVersion": "20.10.24", "Driver": "overlay2", "DriverStatus": [["Backing Filesystem", "extfs"]]}
-CONTAINERD = {
-    "ServerVersion": "26.1.5",
-    "Driver": "overlayfs",
-    "DriverStatus": [["driver-type", "io.containerd.snapshotter.v1"]],
-}
 
 
 class _Container:
@@ -29,21 +23,6 @@ class _Container:
     def logs(self, tail):
         """What the host said last."""
         return f"failed to start daemon (last {tail} lines)".encode()
-
-
-def test_store_is_told_by_the_driver_type():
-    """The store comes from DriverStatus, whatever the version."""
-    assert waiting.engine(CLASSIC) == waiting.Engine("20.10.24", "overlay2", "classic")
-    assert waiting.engine(CONTAINERD) == waiting.Engine("26.1.5", "overlayfs", "containerd")
-    assert waiting.engine({**CONTAINERD, "DriverStatus": None}).store == "classic"
-
-
-@pytest.mark.parametrize("driver", ["vfs", "fuse-overlayfs"])
-def test_unreal_drivers_are_refused(driver):
-    """A host whose engine copies layers, or stacks them in user space, is no picture of a real one."""
-    assert driver in str(waiting.unfit(waiting.engine({**CLASSIC, "Driver": driver})))
-    assert waiting.unfit(waiting.engine(CLASSIC)) is None
-    assert waiting.unfit(waiting.engine(CONTAINERD)) is None
 
 
 def _wait(monkeypatch, tmp_path, attempt, *, container=None, stop=None, seconds=0.0):
@@ -74,3 +53,29 @@ def test_interrupted(monkeypatch, tmp_path):
     stop.set()
     with pytest.raises(Stopped):
         _wait(monkeypatch, tmp_path, (None, "exit 255"), stop=stop, seconds=60)
+
+
+def _answers(monkeypatch, tmp_path, answers):
+    """One look at the host with two engines, whose logins answer like this (exit code, output)."""
+    asked = []
+
+    def ssh(_files, alias, command):
+        asked.append((alias, command))
+        code, out = answers[alias]
+        return subprocess.CompletedProcess([], code, out, "Cannot connect\n")
+
+    monkeypatch.setattr(waiting, "ssh", ssh)
+    return waiting._attempt(HOSTS["docker26"], project_files(tmp_path)), asked
+
+
+INFO = '{"ServerVersion": "26.1.5", "Driver": "overlay2"}'
+
+
+def test_a_host_works_once_the_engines_of_its_users_do(monkeypatch, tmp_path):
+    """Root's engine alone is not enough; a user's docker command is led to his own."""
+    (found, _), asked = _answers(monkeypatch, tmp_path, {"docker26": (0, INFO), "docker26-rootless": (0, INFO)})
+    assert str(found) == "Docker 26.1.5, classic store (overlay2)"
+    assert "--host" not in asked[0][1]
+    assert 'docker --host "unix:///run/user/$(id -u)/docker.sock" info' in asked[1][1]
+    (found, problem), _ = _answers(monkeypatch, tmp_path, {"docker26": (0, INFO), "docker26-rootless": (1, "")})
+    assert (found, problem) == (None, "exit 1: Cannot connect")

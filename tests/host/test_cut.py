@@ -22,7 +22,9 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
 
     def make(script: str) -> OpenSSH:
         program = tmp_path / "ssh"
-        program.write_text(f'#!/bin/bash\nfor command; do :; done\n[ "$2" = exit ] || {{ {script}\n}}\n')
+        program.write_text(
+            f'#!/bin/bash\nfor command; do :; done\n[ "$1" != -G ] || exit 255\n[ "$2" = exit ] || {{ {script}\n}}\n'
+        )
         program.chmod(0o755)
         made.append(OpenSSH("gpu-b", "gpu-b"))
         return made[-1]

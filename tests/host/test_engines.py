@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from sistership.errors import HostUnfitError
-from sistership.host.engines import Engine, engines, look_around_script, no_engine, refuse_elsewhere, refuse_several
+from sistership.host.docker import Docker
+from sistership.host.engines import Engine, engines, no_engine, refuse_elsewhere, refuse_several
 from sistership.host.facts import HostFacts, parse, refuse_other_platform, same_daemons
 from sistership.host.transport import Completed
+from sistership.matrix.model import Host
 
 ROOTS = Engine("unix:///var/run/docker.sock", "AAAA")
 OWN = Engine("unix:///run/user/1000/docker.sock", "BBBB")
@@ -45,7 +47,7 @@ def test_only_the_rootless_engine_answers() -> None:
     assert "BBBB" in str(error)
     server = "@@engines\nunix:///run/user/1000/docker.sock BBBB\n@@version\nCannot connect\n"
     with pytest.raises(HostUnfitError, match="another one does"):
-        parse("gpu-b", Completed(0, server.encode(), ""))
+        parse(Host("gpu-b"), Docker("docker"), Completed(0, server.encode(), ""))
 
 
 def test_looking_around_costs_nothing_without_a_socket_of_ones_own(tmp_path: Path) -> None:
@@ -56,7 +58,7 @@ def test_looking_around_costs_nothing_without_a_socket_of_ones_own(tmp_path: Pat
     environ = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
 
     def look() -> str:
-        argv = ["sh", "-c", look_around_script(str(docker))]
+        argv = ["sh", "-c", f"{Docker(str(docker)).functions}\nlook_around"]
         return subprocess.run(argv, env=environ, capture_output=True, text=True, check=False).stdout
 
     assert look() == ""
@@ -88,7 +90,7 @@ def test_banner_is_no_cause() -> None:
     """Words of the host's banner, which ssh prints on standard error, never stand for what the engine's CLI said."""
     done = Completed(0, b"@@version\nsh: 1: docker: not found\n", "*** Permission denied (to strangers) ***\n")
     with pytest.raises(HostUnfitError, match="no docker command"):
-        parse("gpu-b", done)
+        parse(Host("gpu-b"), Docker("docker"), done)
 
 
 def test_remote_client_that_leads_elsewhere() -> None:
@@ -122,4 +124,4 @@ def test_boot_is_read() -> None:
     """The kernel's run is among the facts."""
     info = json.dumps({"ID": "X", "DriverStatus": []})
     text = f'@@boot\nabc-1\n@@version\n{{"Version":"26.1"}}\n@@info\n{info}\n@@info_status\n0\n@@images_status\n0\n'
-    assert parse("h", Completed(0, text.encode(), "")).boot == "abc-1"
+    assert parse(Host("h"), Docker("docker"), Completed(0, text.encode(), "")).boot == "abc-1"

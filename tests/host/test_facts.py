@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from sistership.errors import HostUnfitError, IdentityError
-from sistership.host.engines import refuse_elsewhere
-from sistership.host.facts import (
-    familiar,
-    no_engine,
-    parse,
-    parse_version,
-    probe_script,
-    store_of,
-)
+from sistership.host.answers import parse_version
+from sistership.host.docker import Docker, store_of
+from sistership.host.engines import no_engine, refuse_elsewhere
+from sistership.host.facts import HostFacts, probe_script
+from sistership.host.facts import parse as parse_facts
+from sistership.host.held import familiar
 from sistership.host.transport import Completed
+from sistership.matrix.model import Host
 
 CLASSIC = {"Driver": "overlay2", "DriverStatus": [["Backing Filesystem", "extfs"]], "ID": "AAAA"}
 CONTAINERD = {"Driver": "overlayfs", "DriverStatus": [["driver-type", "io.containerd.snapshotter.v1"]], "ID": "BBBB"}
+
+
+def parse(name: str, done: Completed) -> HostFacts:
+    """Facts of a host with Docker."""
+    return parse_facts(Host(name), Docker("docker"), done)
 
 
 def answer(info: dict, version: str = "26.1.5", images: list[dict] | None = None) -> Completed:
@@ -153,9 +157,10 @@ def test_missing_engine_is_explained(output: str, words: str, hint: str) -> None
 
 def test_probe_asks_with_the_given_words() -> None:
     """Engine words such as `sudo -n docker` are used for every question."""
-    script = probe_script("sudo -n docker")
-    assert script.count("sudo -n docker ") == 6
-    assert probe_script("sudo -n docker", ["x:1", "a b"]).count("sudo -n docker ") == 7
+    script = probe_script(Docker("sudo -n docker"), ["x:1", "a b"])
+    assert 'engine() { sudo -n docker "$@"; }' in script
+    assert "ask_engine x:1 'a b'" in script
+    assert not re.search(r"(?m)^ *(docker|\$\(docker) ", script)
 
 
 def test_familiar_names() -> None:

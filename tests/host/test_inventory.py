@@ -7,28 +7,34 @@ from pathlib import Path
 import pytest
 
 from sistership.errors import HostUnfitError
-from sistership.host.inventory import docker_words, over_ssh, refuse_redirected_client
+from sistership.host.inventory import over_ssh, refuse_redirected_client
+from sistership.host.kinds import commands
 from sistership.host.openssh import OpenSSH
 from sistership.host.paramiko_ssh import ParamikoSSH
 from sistership.matrix.model import Host, Way
 
 
+def cli(host: Host) -> str:
+    """The words that start its engine's command."""
+    return commands(host).cli
+
+
 def test_sudo_never_asks() -> None:
     """sudo runs with -n, so no prompt ever waits or eats the image (case C35)."""
-    assert docker_words(Host("h", ssh="h", sudo=True)) == "sudo -n docker"
+    assert cli(Host("h", ssh="h", sudo=True)) == "sudo -n docker"
 
 
 def test_docker_host_is_used_by_every_command() -> None:
     """`docker_host:` is part of every engine command, as a flag that wins over variables and contexts (case C37)."""
     socket = "unix:///run/user/1000/docker.sock"
-    assert docker_words(Host("h", docker_host=socket, docker="/opt/d/docker")) == f"/opt/d/docker --host {socket}"
-    assert docker_words(Host("h", docker_host=socket, sudo=True)) == f"sudo -n docker --host {socket}"
-    assert docker_words(Host("h", docker_host=socket, docker="podman")) == f"podman --url {socket}"
+    assert cli(Host("h", docker_host=socket, docker="/opt/d/docker")) == f"/opt/d/docker --host {socket}"
+    assert cli(Host("h", docker_host=socket, sudo=True)) == f"sudo -n docker --host {socket}"
+    assert cli(Host("h", docker_host=socket, docker="podman", engine="podman")) == f"podman --url {socket}"
 
 
 def test_context_is_used_by_every_command() -> None:
     """`context:` is part of every engine command."""
-    assert docker_words(Host("h", context="rootless")) == "docker --context rootless"
+    assert cli(Host("h", context="rootless")) == "docker --context rootless"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from sistership.errors import HostUnfitError, HostUnreachableError
+from sistership.errors import HostUnfitError, HostUnreachableError, SistershipError
+from sistership.host.filepart import FilePart
 from sistership.host.knownhosts import fingerprint
 from sistership.host.paramiko_ssh import ParamikoSSH
 
@@ -103,6 +104,35 @@ def test_scripts_run_over_one_connection(way: Way) -> None:
     assert sum(chunks) == 3_000_000
     assert transport.run("wc -c", stdin=(b"x" * 300_000 for _ in range(10))).text.strip() == "3000000"
     assert way.server.logins == 1
+
+
+def test_part_of_a_file(way: Way) -> None:
+    """A file goes from its offset in whole packets, each told when it is sent; what cannot be read is an error here."""
+    path = way.folder / "blob"
+    path.write_bytes(os.urandom(1_000_000))
+    told: list[int] = []
+    done = way.transport().run("cat", stdin=FilePart(path, 1000, told.append))
+    assert done.out == path.read_bytes()[1000:]
+    assert sum(told) == 999_000
+    assert set(told[:-1]) == {32_768 - 64}
+    assert way.transport().run("wc -c", stdin=FilePart(path, 1_000_000)).text.strip() == "0"
+    with pytest.raises(SistershipError, match="cannot be read") as caught:
+        way.transport().run("true", stdin=FilePart(way.folder / "none"))
+    assert caught.value.where == str(way.folder / "none")
+    with pytest.raises(SistershipError, match="changed while it was sent"):
+        way.transport().run(f"truncate -s 5 {path}; cat >/dev/null", stdin=FilePart(path))
+
+
+def test_progress_that_fails(way: Way) -> None:
+    """What a progress function raises ends the script and reaches the caller."""
+
+    def fail(_: int) -> None:
+        raise ValueError("no board")
+
+    path = way.folder / "blob"
+    path.write_bytes(bytes(100_000))
+    with pytest.raises(ValueError, match="no board"):
+        way.transport().run("cat >/dev/null; sleep 60", stdin=FilePart(path, 0, fail))
 
 
 def test_several_scripts_at_once(way: Way) -> None:

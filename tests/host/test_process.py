@@ -77,3 +77,35 @@ def test_close_ends_what_runs(local: Local) -> None:
     threading.Timer(0.2, local.close).start()
     with pytest.raises(HostUnreachableError):
         local.run("sleep 60")
+
+
+def test_given_up_is_not_waited_for(local: Local) -> None:
+    """What still has a given-up program's output open, as a shared connection of ssh does, keeps nobody waiting."""
+
+    def chunks() -> Iterator[bytes]:
+        yield b"some"
+        raise ValueError("damaged")
+
+    def refuse(_: bytes) -> None:
+        raise ValueError("full")
+
+    elsewhere = "setsid sleep 20 & echo words >&2; echo out; sleep 20"
+    started = time.monotonic()
+    with pytest.raises(HostUnreachableError, match=r"no end after 0.5 s"):
+        local.run(elsewhere, timeout=0.5)
+    with pytest.raises(HostUnreachableError, match="stalled"):
+        local.run(elsewhere, stdin=bytes(1 << 20), stall=0.5)
+    with pytest.raises(ValueError, match="damaged"):
+        local.run(elsewhere, stdin=chunks())
+    with pytest.raises(ValueError, match="full"):
+        local.run("setsid sleep 20 & head -c 100000 /dev/zero; sleep 20", sink=refuse)
+    threading.Timer(0.3, local.close).start()
+    with pytest.raises(HostUnreachableError, match="did not finish") as caught:
+        local.run(elsewhere)
+    assert caught.value.why == "words"
+    assert time.monotonic() - started < 15
+
+
+def test_what_comes_late_is_still_read(local: Local) -> None:
+    """A program that ends by itself is read to the end, also what its children write after it."""
+    assert local.run("(sleep 0.5; echo later >&2) & echo first >&2").err == "first\nlater\n"

@@ -201,6 +201,7 @@ hosts:
             docker="podman",
             sudo=True,
             gpu=("8.9", "12.0"),
+            engine="podman",
         ),
         Host("here", local=True, docker_host="unix:///run/user/1000/docker.sock", platform="linux/arm64"),
         Host("far", ssh="far", ssh_config=Path("/project/none.conf"), context="rootless", transport="paramiko"),

@@ -12,14 +12,16 @@ import os
 import random
 import shutil
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sistership.host.facts import HeldImage, HostFacts
+from sistership.host.docker import Docker
+from sistership.host.facts import HostFacts
+from sistership.host.held import HeldImage
 from sistership.host.inventory import Peer
 from sistership.host.local import Local
 from sistership.image.difference import Difference, make
@@ -47,8 +49,9 @@ from sistership.ship.difference import (
 )
 from sistership.ship.have import known_manifests
 from sistership.ship.plan import Encoding, HostPlan, LayerPlan, plan_host
-from sistership.ship.ship import _stage
+from sistership.ship.sound import Sound
 from sistership.ship.stage import send_layer
+from sistership.ship.staging import Staging
 from sistership.verify.verdict import Kind, Verdict
 
 MISSING = Verdict(Kind.MISSING)
@@ -137,7 +140,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def peer(tmp_path: Path) -> Iterator[Peer]:
     """This machine, whose engine is the script `docker` below tmp_path; it gives what `engine` puts there."""
     transport = Local("here")
-    yield Peer(Host("here", local=True, docker_host="unix:///nowhere"), transport, str(tmp_path / "docker"))
+    yield Peer(Host("here", local=True, docker_host="unix:///nowhere"), transport, Docker(str(tmp_path / "docker")))
     transport.close()
 
 
@@ -328,7 +331,7 @@ def test_host_makes_the_layer(pair: Pair, peer: Peer, stage: Path, tmp_path: Pat
     engine(tmp_path, NOISE)
     plan = planned(pair, pair.facts())
     each = plan.layers[1]
-    send_layer(peer, pair.store, each, plan.encoding, offset=0, progress=lambda _: None)
+    send_layer(peer, pair.store, each, plan.encoding, offset=0, progress=lambda _: None, spoilt=never)
     assert [path.name for path in stage.iterdir()] == [each.file]
     assert apply(peer, plan, each) == ""
     assert [path.name for path in stage.iterdir()] == [each.loads]
@@ -353,7 +356,7 @@ def test_wrong_old_bytes_never_become_a_layer(
     if library is None:
         (tmp_path / "image" / "app" / "lib.so").unlink()
     plan = planned(pair, pair.facts())
-    send_layer(peer, pair.store, plan.layers[1], plan.encoding, offset=0, progress=lambda _: None)
+    send_layer(peer, pair.store, plan.layers[1], plan.encoding, offset=0, progress=lambda _: None, spoilt=never)
     assert words in apply(peer, plan, plan.layers[1])
     assert [path.name for path in stage.iterdir()] == [plan.layers[1].file]
     assert not (tmp_path / "containers").exists()
@@ -365,6 +368,19 @@ def test_damaged_difference_is_told_in_the_words_of_zstd(pair: Pair, peer: Peer,
     plan = planned(pair, pair.facts())
     (stage / plan.layers[1].file).write_bytes(b"no frame")
     assert "zstd there could not unpack it: " in apply(peer, plan, plan.layers[1])
+
+
+def never() -> None:
+    """Nothing that came before is wrong here."""
+    raise AssertionError("sent twice")
+
+
+def staged(
+    pair: Pair, peer: Peer, plan: HostPlan, facts: HostFacts, steps: Steps, otherwise: Callable[[], None] = never
+) -> tuple[HostPlan, int]:
+    """What a ship stages."""
+    with Sound(pair.store) as sound:
+        return Staging(peer, pair.release, pair.store, steps, lambda _: None, sound).stage(plan, facts, otherwise)
 
 
 class Steps(Listener):
@@ -383,7 +399,9 @@ def test_layer_is_sent_whole_once_when_it_cannot_be_made(pair: Pair, peer: Peer,
     """The fallback is told, its bytes count, and the engine is then fed from the whole layer's file."""
     engine(tmp_path, NOISE[:-5] + b"wrong")
     plan, steps = planned(pair, pair.facts()), Steps()
-    done, sent = _stage(peer, plan, pair.facts(), pair.store, steps, lambda _: None)
+    otherwise: list[str] = []
+    done, sent = staged(pair, peer, plan, pair.facts(), steps, lambda: otherwise.append("told"))
+    assert otherwise == ["told"]
     assert sent == plan.send + pair.library.size
     assert states(done) == ["have", "send", "send"]
     assert done.files[pair.library.diff_id] == f"{pair.library.digest[7:]}.zst"
@@ -399,7 +417,8 @@ def test_cut_difference_goes_on_where_it_stopped(pair: Pair, peer: Peer, stage: 
     (stage / f"{each.file}.part").write_bytes(blob[:100])
     plan = planned(pair, pair.facts(staged={f"{each.file}.part": 100}))
     assert plan.layers[1].send == each.size - 100
-    sent = send_layer(peer, pair.store, plan.layers[1], plan.encoding, offset=100, progress=lambda _: None)
+    each, encoding = plan.layers[1], plan.encoding
+    sent = send_layer(peer, pair.store, each, encoding, offset=100, progress=lambda _: None, spoilt=never)
     assert sent == len(blob) - 100
     assert (stage / each.file).read_bytes() == blob
     done = planned(pair, pair.facts(staged={each.file: len(blob)})).layers[1]
@@ -420,7 +439,7 @@ def test_complete_part_of_a_difference_is_used(pair: Pair, peer: Peer, stage: Pa
     facts = pair.facts(staged={file: len(data)})
     plan = planned(pair, facts)
     assert plan.layers[1].send == (0 if name == "part" else len(blob))
-    done, sent = _stage(peer, plan, facts, pair.store, Steps(), lambda _: None)
+    done, sent = staged(pair, peer, plan, facts, Steps())
     assert (states(done), sent) == (states(plan), plan.send)
     assert (stage / each.loads).stat().st_size == pair.library.plain_size
     assert not list(stage.glob("*.part"))
@@ -434,7 +453,7 @@ def test_two_runs_share_no_file_that_is_not_checked(
     copies = [each for each in plan.layers if each.state == "copy"]
     blobs = {f"blobs/sha256/{each.blob[7:]}": pair.store.path(each.blob).read_bytes() for each in copies}
     engine(tmp_path, NOISE, blobs)
-    send_layer(peer, pair.store, plan.layers[1], plan.encoding, offset=0, progress=lambda _: None)
+    send_layer(peer, pair.store, plan.layers[1], plan.encoding, offset=0, progress=lambda _: None, spoilt=never)
     patch = (stage / plan.layers[1].file).read_bytes()
     # The other run comes once, when the first one's zstd is about to write, and leaves nothing of its own behind.
     tools = tmp_path / "bin"
@@ -450,13 +469,13 @@ exec {shutil.which("zstd")} "$@"
     monkeypatch.setattr("sistership.host.transport.EXTRA_PATH", str(tools))
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
     other = tmp_path / "other"
-    other.write_text(copy_script(peer.docker, plan.older, copies))
+    other.write_text(copy_script(peer.engine, plan.older, copies))
     assert copy(peer, plan) == ""
     assert (tmp_path / "status").read_text() == "0\n"
     (tmp_path / "patch").write_bytes(patch)
     each = plan.layers[1]
     assert each.difference is not None
-    other.write_text(apply_script(peer.docker, plan.older, each.layer, each.difference, each.file))
+    other.write_text(apply_script(peer.engine, plan.older, each.layer, each.difference, each.file))
     assert apply(peer, plan, each) == ""
     assert (tmp_path / "status").read_text() == "0\n"
     for layer in plan.layers:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sistership.host.facts import HeldImage, HostFacts
+from sistership.host.facts import HostFacts
+from sistership.host.held import HeldImage
 from sistership.image.identity import Image, Layer
 from sistership.ship.have import layers_had, manifests_of
 

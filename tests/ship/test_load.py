@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from sistership.errors import ShipError
+from sistership.host.docker import Docker
 from sistership.host.inventory import Peer
 from sistership.host.local import Local
 from sistership.image.archive import pieces, write
@@ -26,9 +27,9 @@ from sistership.image.pack import layer_of, pack
 from sistership.image.release import Release
 from sistership.matrix.model import Host
 from sistership.report.events import Silent
+from sistership.ship.host import ship_host
 from sistership.ship.load import assemble, load
 from sistership.ship.plan import Encoding
-from sistership.ship.ship import ship_host
 from sistership.ship.stage import content
 
 NAME = "sistership.local/x:0123456789ab"
@@ -75,7 +76,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def peer(tmp_path: Path) -> Iterator[Peer]:
     """This machine, whose engine is the script `docker` below tmp_path."""
     transport = Local("here")
-    yield Peer(Host("here", local=True, docker_host="unix:///nowhere"), transport, str(tmp_path / "docker"))
+    yield Peer(Host("here", local=True, docker_host="unix:///nowhere"), transport, Docker(str(tmp_path / "docker")))
     transport.close()
 
 
@@ -102,7 +103,7 @@ def test_host_reads_the_very_archive(
 
     for layer in made.layers:
         (stage / staged_name(layer, encoding)).write_bytes(b"".join(content(store, layer, encoding)))
-    load(peer, assemble(parts, release, encoding))
+    load(peer, assemble(parts, release, encoding), release)
     expected = io.BytesIO()
     write(parts, store, expected)
     assert (tmp_path / "got").read_bytes() == expected.getvalue()
@@ -117,9 +118,10 @@ def test_loaded_image_gets_its_time(tmp_path: Path, store: Store, stage: Path, p
     engine(tmp_path, f'echo "$*" >> "{asked}"; [ "$1" != load ] || {{ cat >/dev/null; exit {status}; }}\nexit 1')
     for layer in made.layers:
         (stage / f"{layer.digest[7:]}.zst").write_bytes(store.path(layer.digest).read_bytes())
-    assembly = assemble(pieces(made, store, name=NAME, plain=False), Release("x", "0" * 64, "x:1", made), Encoding.ZSTD)
+    release = Release("x", "0" * 64, "x:1", made)
+    assembly = assemble(pieces(made, store, name=NAME, plain=False), release, Encoding.ZSTD)
     with pytest.raises(ShipError) if status else contextlib.nullcontext():
-        load(peer, assembly, NAME)
+        load(peer, assembly, release, NAME)
     assert asked.read_text().splitlines() == ["load", f"tag {NAME} {NAME}"]
     assert not list(stage.glob("*.meta*"))
 
@@ -131,8 +133,9 @@ def test_lost_file_cuts_the_archive_before_its_metadata(tmp_path: Path, store: S
     parts = pieces(made, store, name=NAME, plain=False)
     first = made.layers[0]
     (stage / f"{first.digest[7:]}.zst").write_bytes(b"".join(content(store, first, Encoding.ZSTD)))
+    release = Release("x", "0" * 64, "x:1", made)
     with pytest.raises(ShipError, match="refused the image"):
-        load(peer, assemble(parts, Release("x", "0" * 64, "x:1", made), Encoding.ZSTD))
+        load(peer, assemble(parts, release, Encoding.ZSTD), release)
     assert b"manifest.json" not in (tmp_path / "got").read_bytes()
 
 

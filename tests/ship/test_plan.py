@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from sistership.errors import HostUnfitError
-from sistership.host.facts import HeldImage, HostFacts
+from sistership.host.facts import HostFacts
+from sistership.host.held import HeldImage
 from sistership.image.identity import Image, Layer
 from sistership.image.release import Release
 from sistership.ship.plan import Action, Encoding, encoding_for, plan_host
@@ -38,20 +39,21 @@ def facts(**changes: object) -> HostFacts:
 
 
 @pytest.mark.parametrize(
-    ("version", "tools", "encoding", "plain"),
+    ("store", "version", "tools", "encoding", "plain"),
     [
-        ("26.1.5", {"zstd", "gzip"}, Encoding.ZSTD, False),
-        ("23.0.1", set(), Encoding.ZSTD, False),
-        ("20.10.24+dfsg1", {"zstd", "gzip"}, Encoding.ZSTD, True),
-        ("20.10.24+dfsg1", {"gzip"}, Encoding.GZIP, True),
-        ("20.10.24+dfsg1", set(), Encoding.PLAIN, True),
+        ("containerd", "26.1.5", {"zstd", "gzip"}, Encoding.ZSTD, False),
+        ("classic", "26.1.5", {"zstd", "gzip"}, Encoding.ZSTD, True),
+        ("classic", "23.0.1", set(), Encoding.ZSTD, False),
+        ("classic", "20.10.24+dfsg1", {"zstd", "gzip"}, Encoding.ZSTD, True),
+        ("classic", "20.10.24+dfsg1", {"gzip"}, Encoding.GZIP, True),
+        ("classic", "20.10.24+dfsg1", set(), Encoding.PLAIN, True),
     ],
 )
 def test_encoding_is_chosen_before_anything_is_sent(
-    version: str, tools: set[str], encoding: Encoding, plain: bool
+    store: str, version: str, tools: set[str], encoding: Encoding, plain: bool
 ) -> None:
-    """The engine's own zstd, else the host's zstd, else gzip, else plain (case C51)."""
-    assert encoding_for(facts(version=version, tools=frozenset(tools))) == (encoding, plain)
+    """Compressed where the store keeps it so; else unpacked by zstd there, the engine, gzip, or here (case C51)."""
+    assert encoding_for(facts(store=store, version=version, tools=frozenset(tools))) == (encoding, plain)
 
 
 def test_missing_image_is_sent_once_per_layer() -> None:

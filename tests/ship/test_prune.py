@@ -15,17 +15,20 @@ from pathlib import Path
 import pytest
 
 from sistership.errors import IdentityError
-from sistership.host.facts import HeldImage, HostFacts, held_image, sections
+from sistership.host.answers import sections
+from sistership.host.docker import Docker
+from sistership.host.facts import HostFacts
+from sistership.host.held import HeldImage, held_image
 from sistership.host.inventory import Peer
 from sistership.host.local import Local
 from sistership.image.identity import Image, Layer
 from sistership.image.release import Release
 from sistership.matrix.model import Host
 from sistership.report.events import Silent
+from sistership.ship.hostlock import HostLock
 from sistership.ship.leftovers import AGED, CAP, DAY, LISTING, Leftover, Staged, leftovers, removal, staged
 from sistership.ship.older import Fate, Ours, fates, freed
 from sistership.ship.prune import Older, look, prune_all, removal_script, remove, tidy, usage
-from sistership.ship.stage import HostLock
 
 
 def digest(letter: str) -> str:
@@ -315,7 +318,7 @@ def test_prune_removes_what_killed_runs_were_unpacking(stage: Path) -> None:
 def peer(tmp_path: Path, stage: Path) -> Iterator[Peer]:
     """This machine, whose engine is the script `docker` below tmp_path."""
     transport = Local("here")
-    yield Peer(Host("here", local=True, docker_host="unix:///nowhere"), transport, str(tmp_path / "docker"))
+    yield Peer(Host("here", local=True, docker_host="unix:///nowhere"), transport, Docker(str(tmp_path / "docker")))
     transport.close()
 
 
@@ -461,7 +464,7 @@ def test_two_names_of_one_engine_are_pruned_once(tmp_path: Path, peer: Peer) -> 
     """The second name of an engine does not run into the lock of the first."""
     engine(tmp_path, *TWO, CURRENT)
     other = Local("there")
-    twin = Peer(Host("there", local=True, docker_host="unix:///nowhere"), other, peer.docker)
+    twin = Peer(Host("there", local=True, docker_host="unix:///nowhere"), other, peer.engine)
     first, second = prune_all([peer, twin], OLDER, Silent(), act=True)
     other.close()
     assert (first.freed, second.twin, second.code) == (1000, "here", 0)
@@ -470,7 +473,7 @@ def test_two_names_of_one_engine_are_pruned_once(tmp_path: Path, peer: Peer) -> 
 def test_names_are_quoted() -> None:
     """Whatever a name or a file holds, the shell sees it as one word."""
     fate = Fate(held("b"), ("a b;$(x)",), "", "")
-    script = removal_script("docker", [fate], [Leftover(Staged("-rf $(x)", 1, 1), "")])
+    script = removal_script(Docker("docker"), [fate], [Leftover(Staged("-rf $(x)", 1, 1), "")])
     assert f"drop {digest('b')} 'a b;$(x)'" in script
     assert "rm -f -- '-rf $(x)'" in script
     assert removal([]) == ":"

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from sistership.host.facts import HeldImage, HostFacts
+from sistership.host.docker import Docker
+from sistership.host.facts import HostFacts
+from sistership.host.held import HeldImage
 from sistership.host.inventory import Peer
 from sistership.host.local import Local
 from sistership.image.identity import Image, Layer
@@ -21,8 +23,8 @@ from sistership.image.release import Release
 from sistership.matrix.model import Host
 from sistership.registry.place import Place
 from sistership.report.events import Silent
+from sistership.ship.host import Shipped, pulled_name_goes, ship_host
 from sistership.ship.road import Road
-from sistership.ship.ship import Shipped, pulled_name_goes, ship_host
 from sistership.verify.verdict import Kind
 
 
@@ -73,7 +75,7 @@ def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Peer]:
     (tmp_path / "names").touch()
     engine(tmp_path)
     transport = Local("here")
-    yield Peer(Host("here", local=True, docker_host="unix:///nowhere"), transport, str(tmp_path / "docker"))
+    yield Peer(Host("here", local=True, docker_host="unix:///nowhere"), transport, Docker(str(tmp_path / "docker")))
     transport.close()
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from sistership.errors import HostUnfitError, ShipError, UsageError
-from sistership.host.facts import HeldImage, HostFacts
+from sistership.host.docker import Docker
+from sistership.host.facts import HostFacts
+from sistership.host.held import HeldImage
 from sistership.host.inventory import Peer
 from sistership.host.local import Local
 from sistership.image.identity import Image, Layer
@@ -150,7 +152,7 @@ def peer(tmp_path: Path) -> Iterator[Peer]:
     docker.chmod(0o755)
     (tmp_path / "status").write_text("")
     transport = Local("h")
-    yield Peer(Host("h", local=True), transport, str(docker))
+    yield Peer(Host("h", local=True), transport, Docker(str(docker)))
     transport.close()
 
 

@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 
 from sistership.errors import HostUnfitError, HostUnreachableError, SistershipError
+from sistership.host.docker import Docker
 from sistership.host.inventory import Peer
 from sistership.host.transport import Completed, Sink
 from sistership.matrix.model import Base, Host, Variant
@@ -61,7 +62,7 @@ class Said:
 
 def peer(name: str, outcome: str | SistershipError, **row: object) -> Peer:
     """A host of an inventory that gives this outcome."""
-    return Peer(Host(name, ssh=name, **row), Said(name, outcome), "docker")  # type: ignore[arg-type]
+    return Peer(Host(name, ssh=name, **row), Said(name, outcome), Docker("docker"))  # type: ignore[arg-type]
 
 
 def variant(name: str, **keys: object) -> Variant:

@@ -67,7 +67,22 @@ def loaded(rows: list[Row], tmp_path: Path) -> Matrix:
         ),
         (
             replace(PLAIN, server=None, cli="podman version 4.9"),
-            "# gpu-a: {}  # podman version 4.9: Podman, and `ship` speaks to Docker only",
+            "gpu-a: {engine: podman}  # podman version 4.9",
+        ),
+        (
+            replace(PLAIN, server=None, podman="podman version 5.4", programs={"podman": "/usr/bin/podman"}),
+            "gpu-a: {engine: podman}  # podman version 5.4",
+        ),
+        (
+            replace(
+                PLAIN,
+                server=None,
+                uid=1000,
+                programs={"ctr": "/usr/bin/ctr"},
+                sockets=("/run/k3s/containerd/containerd.sock",),
+            ),
+            'gpu-a: {engine: containerd, docker_host: "unix:///run/k3s/containerd/containerd.sock", sudo: true}'
+            "  # containerd",
         ),
         (Answer(), "# gpu-a: {}  # it ran nothing of what it was asked"),
         (HostUnreachableError("it does not answer"), "# gpu-a: {}  # it does not answer"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from sistership.host.kinds import commands
 from sistership.matrix.model import Base, Cuda, Host, Variant
 from sistership.start import inquiry
 from sistership.start.findings import Finding, Level
@@ -48,7 +50,9 @@ def read(path: Path) -> tuple[Wanted, Answer, str]:
     _, rest = path.read_text().split("=== host\n")
     host, rest = rest.split("=== answer\n")
     text, expected = rest.split("=== findings\n")
-    return wanted(yaml.safe_load(host) or {}), inquiry.parse("\n" + text), expected.strip()
+    want = wanted(yaml.safe_load(host) or {})
+    own = inquiry.own_answer(commands(want.host), want.host, "\n" + text, "")
+    return want, replace(inquiry.parse("\n" + text), own=own), expected.strip()
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)

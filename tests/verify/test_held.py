@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from sistership.errors import ShipError
-from sistership.host.facts import HeldImage, HostFacts
+from sistership.host.docker import Docker
+from sistership.host.facts import HostFacts
+from sistership.host.held import HeldImage
 from sistership.host.inventory import Peer
 from sistership.host.transport import Completed
 from sistership.matrix.model import Host
@@ -47,7 +49,7 @@ class Engine:
     @property
     def peer(self) -> Peer:
         """The host."""
-        return Peer(Host(name="a", local=True), self, str(self.docker))
+        return Peer(Host(name="a", local=True), self, Docker(str(self.docker)))
 
 
 @pytest.mark.parametrize("name", ["x:v1", "x", "docker.io/library/x:v1", "a" * 64, "sha256:" + "a" * 64])

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from sistership.host.facts import HeldImage, HostFacts, held_image
+from sistership.host.facts import HostFacts
+from sistership.host.held import HeldImage, held_image
 from sistership.image.identity import Image, Layer
 from sistership.image.release import Release
 from sistership.verify.verdict import CODES, Kind, Proof, Verdict, candidate, judge

@@ -12,7 +12,7 @@ from functools import partial
 from sistership.build.build import called, path_of
 from sistership.build.causes import explain
 from sistership.errors import BuildError
-from sistership.host.facts import store_of
+from sistership.host.docker import store_of
 from sistership.host.inventory import Peer
 from sistership.host.transport import quote
 from sistership.image.bases import Base, Kept, config_digest, keep, kept, manifest_digest
@@ -74,7 +74,7 @@ def archive(peer: Peer, base: Base, store: Store, reporter: Reporter) -> Kept:
     documents = [named] if digest == base.digest else [named, _document(peer, exact, digest, base)]
     reporter.step(peer.name, f"fetching {base.reference.partition('@')[0]} for {base.platform}")
     try:
-        return _taken(peer, base, save_script(peer.docker, exact, base.platform), documents, store, reporter)
+        return _taken(peer, base, save_script(peer.engine.cli, exact, base.platform), documents, store, reporter)
     except BuildError as error:
         if not _keeps_blobs(peer):
             raise
@@ -82,12 +82,12 @@ def archive(peer: Peer, base: Base, store: Store, reporter: Reporter) -> Kept:
     config = config_digest(base, {digest_of(document): document for document in documents})
     documents.append(_document(peer, f"{base.repository}@{config}", config, base))
     reporter.step(peer.name, "its engine did not save it whole; exporting it by a build")
-    return _taken(peer, base, export_script(peer.docker, exact, base.platform), documents, store, reporter)
+    return _taken(peer, base, export_script(peer.engine.cli, exact, base.platform), documents, store, reporter)
 
 
 def _keeps_blobs(peer: Peer) -> bool:
     """Whether the engine has the containerd store, which may lack a blob of an image that it runs."""
-    done = peer.transport.run(f"{peer.docker} info --format '{{{{json .}}}}'", timeout=60)
+    done = peer.transport.run(f"{peer.engine.cli} info --format '{{{{json .}}}}'", timeout=60)
     try:
         return store_of(json.loads(done.text)) == "containerd"
     except (AttributeError, ValueError):
@@ -119,7 +119,7 @@ def summary(found: Iterable[Kept]) -> str:
 
 
 def _document(peer: Peer, reference: str, digest: str, base: Base) -> bytes:
-    done = peer.transport.run(document_script(peer.docker, reference), timeout=180)
+    done = peer.transport.run(document_script(peer.engine.cli, reference), timeout=180)
     if done.status != 0:
         raise _failed(f"the manifest of the base {base.reference} cannot be fetched", peer.name, done.err)
     # Some versions of buildx end it with a newline of their own.

@@ -31,7 +31,7 @@ from sistership.recipe.context import write_context
 from sistership.recipe.lock import Lock
 from sistership.recipe.recipe import Recipe
 from sistership.report.events import Reporter, counted, joined, mebibytes
-from sistership.ship.ship import Shipped, ship_host
+from sistership.ship.host import Shipped, ship_host
 from sistership.verify.hosts import verify_all
 from sistership.verify.verdict import Kind, candidate
 
@@ -251,7 +251,7 @@ def _fetch_from(peer: Peer, release: Release, facts: HostFacts, store: Store, re
         try:
             # By ID: a name may have gone or moved although the image is there.
             sink = counted(saved.write, reporter, peer.name, "saved")
-            done = peer.transport.run(f"{peer.docker} save {quote(held.id)}", sink=sink)
+            done = peer.transport.run(f"{peer.engine.functions}\nsave_image {quote(held.id)}", sink=sink)
             return restore(path_of(saved), release.image, store) if done.status == 0 else None
         except SistershipError as error:
             reporter.step(peer.name, f"cannot give it: {error.what}")

@@ -62,7 +62,7 @@ def run_build(
             steps.feed(chunk)
 
         done = peer.transport.run(
-            build_script(peer.docker, recipe, no_cache=no_cache), stdin=_chunks(context), sink=take
+            build_script(peer.engine.cli, recipe, no_cache=no_cache), stdin=_chunks(context), sink=take
         )
     if done.status != 0:
         raise failure(recipe, peer.name, tail.decode(errors="replace"), log, told.findings)
@@ -131,14 +131,14 @@ def export(peer: Peer, recipe: Recipe, out: BinaryIO, reporter: Reporter) -> Non
         BuildError: the engine could not export it.
     """
     sink = counted(out.write, reporter, peer.name, "exported")
-    done = peer.transport.run(f"{peer.docker} save {quote(raw_reference(recipe))}", sink=sink)
+    done = peer.transport.run(f"{peer.engine.cli} save {quote(raw_reference(recipe))}", sink=sink)
     if done.status != 0:
         raise BuildError("the built image could not be exported", where=peer.name, why=done.err.strip()[-300:] or None)
 
 
 def remove_raw(peer: Peer, recipe: Recipe) -> None:
     """Remove the builder's own image; its layers stay in the build cache."""
-    peer.transport.run(f"{peer.docker} image rm {quote(raw_reference(recipe))} >/dev/null 2>&1", timeout=120)
+    peer.transport.run(f"{peer.engine.cli} image rm {quote(raw_reference(recipe))} >/dev/null 2>&1", timeout=120)
 
 
 def digest_of(peer: Peer, reference: str) -> str:
@@ -149,7 +149,7 @@ def digest_of(peer: Peer, reference: str) -> str:
     """
     if "@sha256:" in reference:
         return reference
-    script = f"{peer.docker} buildx imagetools inspect {quote(reference)} --format '{{{{json .Manifest}}}}'"
+    script = f"{peer.engine.cli} buildx imagetools inspect {quote(reference)} --format '{{{{json .Manifest}}}}'"
     done = peer.transport.run(script, timeout=180)
     try:
         digest = str(json.loads(done.text)["digest"]) if done.status == 0 else ""

@@ -97,7 +97,7 @@ def _measured(peer: Peer, recipe: Recipe, log: Path) -> dict[str, Any]:
     def take(chunk: bytes) -> None:
         out.extend(chunk[: _LARGEST + 1 - len(out)])
 
-    done = peer.transport.run(script(peer.docker, recipe), stdin=context.getvalue(), sink=take, timeout=_SECONDS)
+    done = peer.transport.run(script(peer.engine.cli, recipe), stdin=context.getvalue(), sink=take, timeout=_SECONDS)
     with log.open("a", encoding="utf-8") as file:
         file.write(done.err)
     if done.status != 0:

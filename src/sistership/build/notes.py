@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from sistership.host.commands import Commands
 from sistership.host.inventory import Peer
 from sistership.host.transport import quote
 from sistership.image import disk
@@ -44,7 +45,7 @@ def noted(peer: Peer, made: Sequence[str], lent: Collection[str], folder: Path, 
     with note:
         removable, kept = sorted(left - set(lent)), set[str]()
         if removable:
-            said = peer.transport.run(remove_script(peer.docker, removable), timeout=600).text.splitlines()
+            said = peer.transport.run(remove_script(peer.engine, removable), timeout=600).text.splitlines()
             gone = {line.removeprefix(_REMOVED) for line in said if line.startswith(_REMOVED)}
             done = gone | {line.removeprefix(_ABSENT) for line in said if line.startswith(_ABSENT)}
             kept = set(removable) - done
@@ -66,15 +67,15 @@ def place(host: Host) -> list[str]:
     return [str(part or "") for part in (host.ssh, host.ssh_config, host.docker_host, host.context)]
 
 
-def remove_script(docker: str, names: Iterable[str]) -> str:
+def remove_script(engine: Commands, names: Iterable[str]) -> str:
     """Removes the images that are there of these, and prints which it removed and which are not there.
 
     An engine that does not answer says of none that it is not there.
     """
-    return f"""
+    return f"""{engine.functions}
 for name in {quote(*names)}; do
-  if {docker} image rm "$name" >/dev/null 2>&1; then echo "{_REMOVED}$name"
-  elif ! {docker} image inspect "$name" >/dev/null 2>&1 && {docker} version >/dev/null 2>&1; then
+  if drop_name "$name" >/dev/null 2>&1; then echo "{_REMOVED}$name"
+  elif ! image_id "$name" >/dev/null && engine version >/dev/null 2>&1; then
     echo "{_ABSENT}$name"
   fi
 done

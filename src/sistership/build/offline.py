@@ -22,8 +22,8 @@ from sistership.image.layout import Store
 from sistership.image.release import OWN_REGISTRY, Release, short
 from sistership.recipe.recipe import Recipe
 from sistership.report.events import Reporter
+from sistership.ship.host import ship_host
 from sistership.ship.load import remove_name
-from sistership.ship.ship import ship_host
 from sistership.verify.verdict import Kind
 
 _FROM: Final = re.compile(r"(?i)^(\s*FROM\s+(?:--platform=\S+\s+)?)(\S+)(?:\s+AS\s+(\S+))?")

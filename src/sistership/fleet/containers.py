@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
     from sistership.fleet.paths import State
 
+#: What rootless engines may use: a network in user space, and file systems in user space.
+_DEVICES = ("/dev/net/tun", "/dev/fuse")
 _STORAGE = "/var/lib/practice-registry"
+_CUT = 125
 FILTER: Mapping[str, Any] = {"label": f"{LABEL}={LABEL_VALUE}"}
 
 
@@ -92,7 +95,10 @@ def explained() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Done:
-    """What a command in a host gave: exit code (124 when it took too long), standard output, standard error."""
+    """What a command in a host gave: exit code, standard output, standard error.
+
+    A code of 124 says that it took too long, 125 that nothing was heard of its end.
+    """
 
     code: int
     out: str
@@ -103,27 +109,55 @@ def run(container: Container, argv: Sequence[str], seconds: int) -> Done:
     """Run `argv` as root inside a running host, for at most `seconds`."""
     done = container.exec_run(["timeout", "-k", "2", str(seconds), *argv], demux=True)
     out, errors = cast("tuple[bytes | None, bytes | None]", done.output)
-    return Done(done.exit_code or 0, (out or b"").decode(errors="replace"), (errors or b"").decode(errors="replace"))
+    # No code: the connection to this machine's engine ended before the command did.
+    code = _CUT if done.exit_code is None else done.exit_code
+    return Done(code, (out or b"").decode(errors="replace"), (errors or b"").decode(errors="replace"))
 
 
 def files_of(spec: HostSpec, state: State) -> tuple[File, ...]:
     """What makes a plain root filesystem into this host."""
     scripts = resources.files(__package__).joinpath("host")
     host_key = key_pair(state, f"host-{spec.name}")
-    sshd = ("HostKey /etc/practice/host_key", "AuthorizedKeysFile /etc/practice/authorized_keys", *spec.sshd)
+    sshd = ["HostKey /etc/practice/host_key", "AuthorizedKeysFile /etc/practice/authorized_keys", *spec.sshd]
+    # What PAM tells a session of a real host.
+    sshd += [f"Match User {user}\n    SetEnv XDG_RUNTIME_DIR=/run/user/{uid}" for uid, user in _uids(spec)]
     files = [
         *(
-            File(f"/usr/local/sbin/{name}", scripts.joinpath(name).read_text(), 0o755)
-            for name in ("practice-host", "practice-engine", "practice-sshd")
+            File(f"/usr/local/sbin/{name}", scripts.joinpath(file).read_text(), 0o755)
+            for name, file in _scripts(spec).items()
         ),
         File("/etc/docker/daemon.json", json.dumps(dict(spec.daemon), sort_keys=True) + "\n"),
         File("/etc/practice/host_key", host_key.private.decode(), 0o600),
-        File("/etc/practice/authorized_keys", key_pair(state, "user").public + "\n", 0o600),
+        # Read with the rights of who logs in.
+        File("/etc/practice/authorized_keys", key_pair(state, "user").public + "\n", 0o644 if spec.users else 0o600),
         File("/etc/ssh/sshd_config.d/practice.conf", "\n".join(sshd) + "\n"),
     ]
     if spec.registry:
         files.append(File("/etc/practice/registry.yml", _registry_config()))
+    if spec.users:
+        files.append(File("/etc/practice/users", "".join(f"{uid} {user}\n" for uid, user in _uids(spec))))
+    if spec.without:
+        files.append(File("/etc/practice/without", "".join(f"{name}\n" for name in spec.without)))
+    if spec.kind == "podman":
+        files.append(File("/etc/containers/containers.conf", _PODMAN))
     return tuple(files)
+
+
+def _uids(spec: HostSpec) -> list[tuple[int, str]]:
+    return list(enumerate(spec.users, 1000))
+
+
+#: crun refuses a machine that has cgroups of both versions; runc runs on every kind.
+_PODMAN = '[engine]\nruntime = "runc"\n'
+
+
+def _scripts(spec: HostSpec) -> dict[str, str]:
+    """Program on the host → our file of it; hosts of old kinds keep theirs, so that none is made anew."""
+    names = {name: name for name in ("practice-host", "practice-engine", "practice-sshd")}
+    if spec.kind != "docker" or spec.users:
+        names["practice-engine"] = f"practice-engine-{'rootless' if spec.kind == 'docker' else spec.kind}"
+        names["practice-prepare"] = "practice-prepare"
+    return names
 
 
 def _registry_config() -> str:
@@ -196,6 +230,7 @@ def _mounts(spec: HostSpec, state: State) -> list[Mount]:
     mounts = [
         Mount("/var/lib/docker", None, type="volume", labels=dict(LABELS)),
         Mount("/var/lib/containerd", None, type="volume", labels=dict(LABELS)),
+        *(Mount(folder, None, type="volume", labels=dict(LABELS)) for folder in spec.volumes),
         Mount("/sys/fs/cgroup", "/sys/fs/cgroup", type="bind"),
     ]
     if spec.registry:
@@ -211,6 +246,7 @@ def create(client: docker.DockerClient, spec: HostSpec, state: State, files: tup
         network_mode=NETWORK,
         mounts=_mounts(spec, state),
         cgroupns="host",
+        devices=[f"{device}:{device}:rwm" for device in _DEVICES if spec.users and Path(device).exists()],
     )
     # What the CLI makes of `--security-opt systempaths=unconfined`: runc inside has to write below /proc/sys.
     host_config.update({"MaskedPaths": [], "ReadonlyPaths": []})

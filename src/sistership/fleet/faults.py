@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Seconds that something done inside a host may take when the caller names no limit.
 PATIENCE = 60
+#: Empty on a practice host, and looked into before the folder with the real programs.
+_OWN = "/usr/local/bin"
 _DROP = (("INPUT", "-i"), ("OUTPUT", "-o"))
 
 
@@ -130,6 +132,17 @@ def small_disk(host: str, folder: str, size: int) -> Iterator[None]:
         yield
     finally:
         run(host, ["umount", "-l", folder])
+
+
+def stand_in(host: str, program: str, script: str) -> None:
+    """From now on `program` (a plain name) is this script on the host, for whoever finds it by PATH; see `honest`."""
+    put = 'printf %s "$2" > "$1.new" && chmod 755 "$1.new" && mv "$1.new" "$1"'
+    run(host, ["sh", "-c", put, "stand-in", f"{_OWN}/{program}", script])
+
+
+def honest(host: str) -> None:
+    """No program on the host has a stand-in any more."""
+    run(host, ["sh", "-c", f"rm -f {_OWN}/*"])
 
 
 @contextmanager

@@ -6,13 +6,14 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sistership.fleet.paths import ProjectFiles, State, write_atomic
 from sistership.fleet.process import need
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 @dataclass(frozen=True)
@@ -49,19 +50,33 @@ def ensure(state: State, hosts: Iterable[str]) -> None:
         key_pair(state, name)
 
 
-def ssh_config(addresses: Mapping[str, str], files: ProjectFiles) -> str:
-    """Text of the ssh_config: one block per host, nothing taken from agents or from the user's known hosts."""
+def ssh_config(
+    addresses: Mapping[str, str], files: ProjectFiles, users: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> str:
+    """Text of the ssh_config: one block per login, nothing taken from agents or from the user's known hosts.
+
+    Args:
+        addresses: of the hosts by name.
+        files: where the project keeps keys.
+        users: who may log in beside root, by host; their aliases are HOST-USER.
+    """
+    logins = [
+        (*login, address)
+        for name, address in sorted(addresses.items())
+        for login in ((name, "root", ""), *((f"{name}-{user}", user, name) for user in users.get(name, ())))
+    ]
     blocks = [
-        f"Host {name}\n"
+        f"Host {alias}\n"
         f"    HostName {address}\n"
-        f"    User root\n"
+        f"    User {user}\n"
+        f"{f'    HostKeyAlias {known}{chr(10)}' if known else ''}"
         f'    IdentityFile "{files.key}"\n'
         f"    IdentitiesOnly yes\n"
         f'    UserKnownHostsFile "{files.known_hosts}"\n'
         f"    GlobalKnownHostsFile /dev/null\n"
         f"    StrictHostKeyChecking yes\n"
         f"    ConnectTimeout 10\n"
-        for name, address in sorted(addresses.items())
+        for alias, user, known, address in logins
     ]
     return "# Practice hosts; written by `fleet up`.\n" + "\n".join(blocks)
 
@@ -71,12 +86,17 @@ def known_hosts(addresses: Mapping[str, str], host_keys: Mapping[str, str]) -> s
     return "".join(f"{name},{address} {host_keys[name]}\n" for name, address in sorted(addresses.items()))
 
 
-def write(files: ProjectFiles, state: State, addresses: Mapping[str, str]) -> None:
+def write(
+    files: ProjectFiles,
+    state: State,
+    addresses: Mapping[str, str],
+    users: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> None:
     """Write key, known_hosts and ssh_config of a project; addresses may have changed since the last time."""
     host_keys = {name: key_pair(state, f"host-{name}").public for name in addresses}
     write_atomic(files.key, key_pair(state, "user").private, mode=0o600)
     write_atomic(files.known_hosts, known_hosts(addresses, host_keys).encode())
-    write_atomic(files.ssh_config, ssh_config(addresses, files).encode())
+    write_atomic(files.ssh_config, ssh_config(addresses, files, users).encode())
 
 
 def paths_are_safe(folder: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import threading
 from dataclasses import dataclass
@@ -14,11 +13,12 @@ from docker.errors import APIError, NotFound
 
 from sistership.errors import HostUnfitError, UsageError
 from sistership.fleet import bases, containers, keys, roots, samplerepo
+from sistership.fleet.engines import ASK, Engine, read
 from sistership.fleet.lock import held
 from sistership.fleet.paths import ProjectFiles, State, project_files, state
 from sistership.fleet.process import Reporter, together
 from sistership.fleet.spec import BASES, HOSTS, LABEL, NETWORK, REPOSITORY, SHARED, SPEC_LABEL, HostSpec
-from sistership.fleet.waiting import MENDING, PATIENCE, Engine, engine, until_ready
+from sistership.fleet.waiting import MENDING, PATIENCE, until_ready
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -44,10 +44,7 @@ class HostState:
     def __str__(self) -> str:
         if self.engine is None:
             return f"{self.name}: {self.state} {self.address}".rstrip()
-        return (
-            f"{self.name}: {self.state} at {self.address}, Docker {self.engine.version}, "
-            f"{self.engine.store} store ({self.engine.driver})"
-        )
+        return f"{self.name}: {self.state} at {self.address}, {self.engine}"
 
 
 def _silent(_line: str) -> None:
@@ -214,16 +211,13 @@ def _usable(container: Container, spec_key: str) -> bool:
 def write_ssh_files(files: ProjectFiles, home: State, found: dict[str, Container]) -> None:
     """Write the project's ssh files for every host that has an address."""
     addresses = {name: containers.address(container) for name, container in found.items() if name in HOSTS}
-    keys.write(files, home, {name: value for name, value in addresses.items() if value})
+    users = {name: HOSTS[name].users for name in addresses}
+    keys.write(files, home, {name: value for name, value in addresses.items() if value}, users)
 
 
-def _engine_of(container: Container) -> Engine | None:
-    done = containers.run(container, ["docker", "info", "--format", "{{json .}}"], 5)
-    try:
-        info = json.loads(done.out)
-    except ValueError:
-        return None
-    return None if info.get("ServerErrors") else engine(info)
+def _engine_of(spec: HostSpec, container: Container) -> Engine | None:
+    found = read(spec.kind, containers.run(container, ["sh", "-c", ASK[spec.kind]], 5).out)
+    return found if isinstance(found, Engine) else None
 
 
 def status() -> tuple[HostState, ...]:
@@ -237,7 +231,7 @@ def status() -> tuple[HostState, ...]:
         container = found.get(spec.name)
         if container is None:
             return HostState(spec.name, "missing", why=spec.why)
-        answers = _engine_of(container) if container.status == "running" else None
+        answers = _engine_of(spec, container) if container.status == "running" else None
         return HostState(spec.name, container.status, containers.address(container), answers, spec.why)
 
     with containers.explained():

@@ -91,12 +91,22 @@ class Root:
         return f"{REPOSITORY}/{self.suite}:{self.key}"
 
 
+#: Which engine a host runs: dockerd, podman (which has no daemon), or containerd with ctr alone.
+Kind = Literal["docker", "podman", "containerd"]
+#: Fields that came later, with the values that leave the key of a host as it was before.
+_LATER: Final[Mapping[str, object]] = MappingProxyType({"kind": "docker", "users": (), "volumes": (), "without": ()})
+
+
 @dataclass(frozen=True)
 class HostSpec:
     """A practice host: its root filesystem, its engine's daemon.json, and whether the registry runs beside it.
 
     Attributes:
-        on_request: started only when it is named; its packages come from a suite that still moves.
+        on_request: started only when it is named: few need it, or its packages come from a suite that still moves.
+        kind: the engine that root has.
+        users: people with an engine of their own, rootless and of the same kind; each logs in as NAME-USER.
+        volumes: folders on a real disk, beyond those that every host has.
+        without: programs of the root filesystem that this host must not have.
     """
 
     name: str
@@ -106,15 +116,24 @@ class HostSpec:
     registry: bool = False
     why: str = ""
     on_request: bool = False
+    kind: Kind = "docker"
+    users: tuple[str, ...] = ()
+    volumes: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
 
     @property
     def container(self) -> str:
         """Name of the host's container in the machine's own engine."""
         return f"{NETWORK}-{self.name}"
 
+    @property
+    def logins(self) -> Mapping[str, str]:
+        """Ssh alias → user there."""
+        return {self.name: "root", **{f"{self.name}-{user}": user for user in self.users}}
+
     def key(self, extra: Mapping[str, str]) -> str:
         """Digest of all that decides the container; `extra` holds file contents that come from elsewhere."""
-        host = asdict(self)
+        host = {name: value for name, value in asdict(self).items() if name not in _LATER or value != _LATER[name]}
         del host["on_request"]
         return digest_of({"v": 1, "host": host, "extra": dict(extra), "capabilities": CAPABILITIES})
 
@@ -153,6 +172,17 @@ _PEOPLE = ("fish", "sudo", "tcsh")
 TRIXIE: Final = Root("trixie", (*_ENGINE, *_PEOPLE, "docker-cli", "docker-buildx", "docker-registry"))
 #: Debian's next release: its engine is whatever was packaged last.
 FORKY: Final = Root("forky", (*_ENGINE, "docker-cli", "docker-buildx"))
+#: One for all hosts whose engine is not root's dockerd alone; what a host must not have of it is taken away there.
+OTHERS: Final = Root(
+    "trixie",
+    (
+        *(*_ENGINE, "docker-cli", "sudo"),
+        *("podman", "crun", "netavark", "nftables", "passt"),
+        *("fuse-overlayfs", "rootlesskit", "slirp4netns", "uidmap"),
+    ),
+)
+_USER: Final = "rootless"
+_DOCKER: Final = ("docker", "dockerd", "docker-proxy")
 
 _SSHD = ("PasswordAuthentication no", "UsePAM no", "UseDNS no", "MaxStartups 100:30:200", "MaxSessions 100")
 #: OpenSSH 9.8 and later shut out an address after a few refused logins; tests cause those on purpose.
@@ -206,6 +236,37 @@ HOSTS: Final[Mapping[str, HostSpec]] = MappingProxyType(
                 sshd=_SSHD_NEW,
                 why="Engine 28 with the containerd image store",
                 on_request=True,
+            ),
+            HostSpec(
+                "podman",
+                OTHERS,
+                sshd=_SSHD_NEW,
+                why="Podman 5.4, rootful as root and rootless as a user",
+                on_request=True,
+                kind="podman",
+                users=(_USER,),
+                volumes=("/var/lib/containers", f"/home/{_USER}"),
+                without=(*_DOCKER, "containerd", "ctr"),
+            ),
+            HostSpec(
+                "docker26",
+                OTHERS,
+                daemon={"storage-driver": "overlay2"},
+                sshd=_SSHD_NEW,
+                why="two engines on one host: Engine 26 of root, and a rootless one of a user",
+                on_request=True,
+                users=(_USER,),
+                volumes=(f"/home/{_USER}",),
+                without=("podman",),
+            ),
+            HostSpec(
+                "containerd",
+                OTHERS,
+                sshd=_SSHD_NEW,
+                why="containerd 1.7 and ctr alone, as Kubernetes nodes have it",
+                on_request=True,
+                kind="containerd",
+                without=(*_DOCKER, "podman"),
             ),
         )
     }

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sistership.errors import HostUnfitError
 from sistership.fleet.containers import log_tail
+from sistership.fleet.engines import ASK, ASK_USER, Engine, read, unfit
 from sistership.fleet.process import Stopped, need
 from sistership.fleet.spec import REGISTRY_PORT, HostSpec
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping
 
     from docker.models.containers import Container
 
@@ -26,38 +24,10 @@ PATIENCE = 90.0
 #: Seconds in which a host that has been running for long must answer, even with a build keeping its processors busy.
 MENDING = 30.0
 
-_INFO = "docker info --format '{{json .}}'"
 _REGISTRY = (
     f"exec 3<>/dev/tcp/127.0.0.1/{REGISTRY_PORT} && printf 'GET /v2/ HTTP/1.0\\r\\n\\r\\n' >&3 "
     "&& head -n 1 <&3 | grep -q 200"
 )
-
-
-@dataclass(frozen=True)
-class Engine:
-    """What a host's engine says of itself: version, storage driver, store ("classic" or "containerd")."""
-
-    version: str
-    driver: str
-    store: str
-
-
-def engine(info: Mapping[str, object]) -> Engine:
-    """Read ``docker info``.
-
-    The store is told by the driver type in DriverStatus, never by the version.
-    """
-    rows = info.get("DriverStatus")
-    status = dict(row for row in rows if len(row) == 2) if isinstance(rows, list) else {}  # noqa: PLR2004  pairs
-    contained = str(status.get("driver-type", "")).startswith("io.containerd.snapshotter")
-    return Engine(str(info.get("ServerVersion")), str(info.get("Driver")), "containerd" if contained else "classic")
-
-
-def unfit(found: Engine) -> str | None:
-    """Why this engine is no picture of a real host: it keeps layers in a way that real hosts do not."""
-    if found.driver not in {"overlay2", "overlayfs"}:
-        return f"the storage driver is {found.driver}, not overlay2 or overlayfs"
-    return None
 
 
 def ssh(files: ProjectFiles, name: str, command: str, seconds: float = 10.0) -> subprocess.CompletedProcess[str]:
@@ -77,17 +47,21 @@ def ssh(files: ProjectFiles, name: str, command: str, seconds: float = 10.0) -> 
 
 
 def _attempt(spec: HostSpec, files: ProjectFiles) -> tuple[Engine | None, str]:
-    """One look at a host: its engine, or what does not work yet."""
-    done = ssh(files, spec.name, f"bash -c {_quoted(_REGISTRY)} && {_INFO}" if spec.registry else _INFO)
-    if done.returncode == 0:
-        try:
-            info = json.loads(done.stdout)
-        except ValueError:
-            return None, f"docker info said {done.stdout[:80]!r}"
-        errors = info.get("ServerErrors") or []
-        return (None, f"engine: {errors[0]}") if errors else (engine(info), "")
-    lines = done.stderr.strip().splitlines()
-    return None, f"exit {done.returncode}: {lines[-1] if lines else 'registry does not answer'}"
+    """One look at a host: root's engine once those of its users answer too, or what does not work yet."""
+    root: Engine | None = None
+    for alias, user in spec.logins.items():
+        command = ASK[spec.kind] if user == "root" else ASK_USER[spec.kind]
+        if spec.registry:
+            command = f"bash -c {_quoted(_REGISTRY)} && {command}"
+        done = ssh(files, alias, command)
+        if done.returncode != 0:
+            lines = done.stderr.strip().splitlines()
+            return None, f"exit {done.returncode}: {lines[-1] if lines else 'registry does not answer'}"
+        found = read(spec.kind, done.stdout)
+        if isinstance(found, str):
+            return None, found
+        root = root or found
+    return root, ""
 
 
 def _quoted(text: str) -> str:

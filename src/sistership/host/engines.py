@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from sistership.errors import HostUnfitError
+from sistership.matrix.model import Host
 
 #: Where the command looks when nobody tells it otherwise: the engine of root.
 DEFAULT: Final = "unix:///var/run/docker.sock"
 
 
-def look_around_script(docker: str) -> str:
-    """Prints `endpoint ID` for every engine that answers, where this user has one beside root's; else nothing."""
-    return f"""
-own=; for s in "${{XDG_RUNTIME_DIR:-/run/user/$(id -u)}}/docker.sock" "/run/user/$(id -u)/docker.sock"; do
-  [ ! -S "$s" ] || own=$s
-done
-[ -z "$own" ] || for s in "${{own}}" /var/run/docker.sock; do
-  id=$({docker} --host "unix://$s" info --format '{{{{.ID}}}}' 2>/dev/null) && [ -n "$id" ] && echo "unix://$s $id"
-done
-"""
+def engine_chosen(host: Host) -> bool:
+    """Whether the matrix says which of several engines of a host is meant; sudo means that of root."""
+    return bool(host.docker_host or host.context or host.sudo)
 
 
 @dataclass(frozen=True)
@@ -39,7 +33,7 @@ class Engine:
 
 
 def engines(text: str) -> tuple[Engine, ...]:
-    """What look_around_script printed; one engine at two sockets counts once."""
+    """What `look_around` of docker.sh printed; one engine at two sockets counts once."""
     pairs = (line.split() for line in text.splitlines())
     found = {pair[1]: Engine(*pair) for pair in pairs if len(pair) == 2}  # noqa: PLR2004 - endpoint and ID
     return tuple(found.values())
@@ -87,50 +81,65 @@ def refuse_elsewhere(host: str, endpoint: str, *, local: bool) -> None:
 class _Cause:
     pattern: str
     what: str
-    hint: str
+    hint: Mapping[str, str]
+
+
+def _cause(pattern: str, what: str, docker: str, podman: str = "") -> _Cause:
+    return _Cause(pattern, what, {"docker": docker, "podman": podman or docker})
 
 
 _CAUSES: Final = (
-    _Cause(
+    _cause(
         r"sudo: .*(password|terminal|tty)|a password is required",
         "sudo asks for a password there",
         "allow docker in sudoers without a password (NOPASSWD), or join the docker group and drop `sudo:`",
+        "allow podman in sudoers without a password (NOPASSWD), or drop `sudo:` and use that user's own images",
     ),
-    _Cause(
+    _cause(
         r"is not allowed to execute|is not in the sudoers|may not run sudo",
         "sudo does not allow it there",
         "allow that command in sudoers (NOPASSWD), or join the docker group and drop `sudo:`",
+        "allow that command in sudoers (NOPASSWD), or drop `sudo:` and use that user's own images",
     ),
-    _Cause(
+    _cause(
         r"sudo: (command )?not found",
         "there is no sudo there",
         "install sudo, or join the docker group and drop `sudo:`",
+        "install sudo, or drop `sudo:` and use that user's own images",
     ),
-    _Cause(
+    _cause(
+        r"newuidmap|newgidmap|no subuid ranges|subordinate",
+        "its user has no subordinate IDs there, which rootless Podman needs",
+        "there: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER, then podman system migrate",
+    ),
+    _cause(
         r"[Pp]ermission denied",
         "no right to use the engine there",
         "add the user to the docker group, or set `sudo: true` for this host in the matrix",
+        "see what `podman info` says there, or set `sudo: true` for this host in the matrix",
     ),
-    _Cause(
+    _cause(
         r"context not found|[Cc]ontext \S+ (is )?not found",
         "there is no docker context of that name there",
         "see `docker context ls` there, and correct `context:` in the matrix",
     ),
-    _Cause(
+    _cause(
         r"(^|[ /])(docker|podman)\S*: (command )?not found|No such file or directory",
-        "there is no docker command there",
+        "there is no {engine} command there",
         "install Docker Engine, or set `docker: /path/to/docker` for this host in the matrix",
+        "install Podman, or set `docker: /path/to/podman` for this host in the matrix",
     ),
 )
 
 
-def no_engine(host: str, output: str, around: Sequence[Engine] = ()) -> HostUnfitError:
+def no_engine(host: str, output: str, around: Sequence[Engine] = (), *, kind: str = "docker") -> HostUnfitError:
     """What is wrong when the engine did not answer.
 
     Args:
         host: the host's name.
         output: what its CLI printed.
         around: engines that do answer there.
+        kind: of the engine that was asked.
     """
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     cause = next((cause for cause in _CAUSES if re.search(cause.pattern, output, re.MULTILINE)), None)
@@ -145,7 +154,22 @@ def no_engine(host: str, output: str, around: Sequence[Engine] = ()) -> HostUnfi
             hint=f"if that one is meant, say so in the matrix: docker_host: {around[0].endpoint}",
         )
     if cause:
-        return HostUnfitError(cause.what, where=host, why=why, hint=cause.hint)
-    return HostUnfitError(
-        "the engine does not answer", where=host, why=why, hint="start it there: systemctl start docker"
-    )
+        return HostUnfitError(cause.what.format(engine=kind), where=host, why=why, hint=cause.hint.get(kind))
+    hint = "start it there: systemctl start docker" if kind == "docker" else f"see what `{kind} info` says there"
+    return HostUnfitError("the engine does not answer", where=host, why=why, hint=hint)
+
+
+def no_docker(host: str, output: str, podman: str) -> HostUnfitError | None:
+    """What is wrong where Podman is there and Docker is not; None where that is not the reason.
+
+    Args:
+        host: the host's name.
+        output: what the docker command printed.
+        podman: what it said of its version, or what `podman --version` did where there is no such command.
+    """
+    if "podman" not in podman.lower():
+        return None
+    gone = re.search(r"not found|No such file", output)
+    what = "there is no docker command, but Podman is there" if gone else "its docker command is Podman's"
+    hint = f"say so in the matrix: {host}: {{engine: podman}}"
+    return HostUnfitError(what, where=host, why=podman.splitlines()[-1].strip(), hint=hint)

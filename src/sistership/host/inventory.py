@@ -1,19 +1,20 @@
-"""From a host of the matrix to a live one: its transport, and the words that start its engine's CLI."""
+"""From a host of the matrix to a live one: its transport, and how its engine is spoken to."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from sistership.errors import HostUnfitError, SistershipError
+from sistership.host.commands import Commands
+from sistership.host.kinds import commands
 from sistership.host.local import Local
 from sistership.host.openssh import OpenSSH
 from sistership.host.traced import Traced
-from sistership.host.transport import Completed, Sink, Transport, quote
+from sistership.host.transport import Completed, Input, Sink, Transport
 from sistership.matrix.model import Host
 
 
@@ -24,32 +25,17 @@ class Peer:
     Attributes:
         host: as the inventory has it.
         transport: runs scripts there.
-        docker: shell words that start the engine's CLI there, quoted.
+        engine: how its engine is spoken to.
     """
 
     host: Host
     transport: Transport
-    docker: str
+    engine: Commands
 
     @property
     def name(self) -> str:
         """The host's name in the inventory."""
         return self.host.name
-
-
-def docker_words(host: Host) -> str:
-    """The engine's CLI on `host` as quoted shell words.
-
-    `sudo -n` never asks for a password: a prompt would wait for ever, or eat the image as its answer.
-    The engine is named by a flag, not by a variable: sudo drops variables, and its rules often allow docker alone.
-    """
-    words = ["sudo", "-n"] if host.sudo else []
-    words.append(host.docker)
-    if host.docker_host:
-        words += ["--url" if PurePosixPath(host.docker).name.startswith("podman") else "--host", host.docker_host]
-    if host.context:
-        words += ["--context", host.context]
-    return quote(*words)
 
 
 class Refused:
@@ -63,7 +49,7 @@ class Refused:
         self,
         script: str,
         *,
-        stdin: bytes | Iterable[bytes] | None = None,
+        stdin: Input | None = None,
         sink: Sink | None = None,
         timeout: float | None = None,
         stall: float | None = None,
@@ -88,7 +74,7 @@ def connect(host: Host) -> Peer:
             transport = Refused(host.name, error)
     else:
         transport = over_ssh(host)
-    return Peer(host, Traced(transport), docker_words(host))
+    return Peer(host, Traced(transport), commands(host))
 
 
 def over_ssh(host: Host) -> Transport:
@@ -100,11 +86,6 @@ def over_ssh(host: Host) -> Transport:
     from sistership.host.paramiko_ssh import ParamikoSSH  # noqa: PLC0415 - slow to import and seldom needed
 
     return ParamikoSSH(host.name, destination, host.ssh_config)
-
-
-def engine_chosen(host: Host) -> bool:
-    """Whether the matrix says which of several engines of a host is meant; sudo means that of root."""
-    return bool(host.docker_host or host.context or host.sudo)
 
 
 def refuse_redirected_client(name: str, environ: dict[str, str] | os._Environ[str]) -> None:

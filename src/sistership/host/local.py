@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from sistership.errors import HostUnreachableError
 from sistership.host.process import Processes
-from sistership.host.transport import STALL, Completed, Frame, Sink, Unframe
+from sistership.host.transport import STALL, Completed, Frame, Input, Sink, Unframe
 from sistership.host.watch import over_limit
 
 
@@ -21,7 +19,7 @@ class Local:
         self,
         script: str,
         *,
-        stdin: bytes | Iterable[bytes] | None = None,
+        stdin: Input | None = None,
         sink: Sink | None = None,
         timeout: float | None = None,
         stall: float | None = STALL,

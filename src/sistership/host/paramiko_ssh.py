@@ -12,14 +12,17 @@ import paramiko
 
 from sistership.errors import HostUnreachableError, SistershipError
 from sistership.host.ended import CUT_HINT, cut, shell_ended, silent
+from sistership.host.filepart import FilePart, OpenPart
 from sistership.host.login import Link, open_link
 from sistership.host.process import CHUNK, PIECE, pieces
 from sistership.host.settings import resolve
-from sistership.host.transport import STALL, Completed, Frame, Sink, Unframe
+from sistership.host.transport import STALL, Completed, Frame, Input, Sink, Unframe
 from sistership.host.watch import Tail, Watch, over_limit
 
 #: Seconds for a session to come up over a connection that is open already.
 _PATIENCE = 30
+#: What paramiko keeps free in each packet for what is not data.
+_PACKET_HEAD = 64
 _NO_STATUS = -1  # paramiko's word for a channel that closed without one
 
 
@@ -46,24 +49,35 @@ class ParamikoSSH:
         self,
         script: str,
         *,
-        stdin: bytes | Iterable[bytes] | None = None,
+        stdin: Input | None = None,
         sink: Sink | None = None,
         timeout: float | None = None,
         stall: float | None = STALL,
     ) -> Completed:
         """See Transport.run."""
+        with stdin.opened() if isinstance(stdin, FilePart) else contextlib.nullcontext(stdin) as data:
+            return self._run(script, data, sink, timeout, stall)
+
+    def _run(
+        self,
+        script: str,
+        data: bytes | Iterable[bytes] | OpenPart | None,
+        sink: Sink | None,
+        timeout: float | None,
+        stall: float | None,
+    ) -> Completed:
         frame, tail, errors = Frame.fresh(), Tail(), list[BaseException]()
         kept: list[bytes] = []
         unframe = Unframe(frame, sink or kept.append)
         channel = self._channel()
-        watch = Watch(partial(_end, channel), timeout=timeout, stall=None if stdin is None else stall)
+        watch = Watch(partial(_end, channel), timeout=timeout, stall=None if data is None else stall)
         try:
             with watch:
                 channel.exec_command(frame.command(script))
                 listener = threading.Thread(target=_listen, args=(channel, tail), daemon=True)
                 listener.start()
                 # Nobody waits for this one, as in Processes.run.
-                threading.Thread(target=_feed, args=(channel, stdin, watch, errors), daemon=True).start()
+                threading.Thread(target=_feed, args=(channel, data, watch, errors), daemon=True).start()
                 while chunk := channel.recv(CHUNK):
                     watch.moved()
                     unframe.feed(chunk)
@@ -125,11 +139,16 @@ def _listen(channel: paramiko.Channel, tail: Tail) -> None:
 
 
 def _feed(
-    channel: paramiko.Channel, data: bytes | Iterable[bytes] | None, watch: Watch, errors: list[BaseException]
+    channel: paramiko.Channel,
+    data: bytes | Iterable[bytes] | OpenPart | None,
+    watch: Watch,
+    errors: list[BaseException],
 ) -> None:
+    # A packet's worth at a time: of a larger piece paramiko copies what is left each time it has sent a packet of it,
+    # and the odd end of each costs as much as a whole packet.
+    size = min(channel.out_max_packet_size - _PACKET_HEAD, PIECE)
     try:
-        # Small pieces: paramiko copies what is left of a large one each time it has sent a packet of it.
-        for piece in pieces(data or b""):
+        for piece in data.pieces(size) if isinstance(data, OpenPart) else pieces(data or b"", size):
             watch.offer()
             channel.sendall(bytes(piece))
             watch.taken()

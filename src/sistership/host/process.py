@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import IO
 
 from sistership import trace
-from sistership.host.transport import Sink
+from sistership.host.filepart import FilePart, OpenPart
+from sistership.host.transport import Input, Sink
 from sistership.host.watch import Cause, Tail, Watch
 
 CHUNK = 1 << 18
@@ -36,11 +37,63 @@ class Ended:
     cause: Cause = Cause.NONE
 
 
+class _Running:
+    """A program, and a bell that rings when we end it.
+
+    A shared connection of ssh has the standard output and error of each of its clients open too, until the program on
+    the host ends. So the end of these streams is nothing to wait for once we have given the program up.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], tail: Tail) -> None:
+        self.process = process
+        self._bell, self._rope = os.pipe()
+        self._lock = threading.Lock()
+        self._rung = False
+        self.listener = threading.Thread(target=self._listen, args=(tail,), daemon=True)
+        self.listener.start()
+
+    def end(self) -> None:
+        """End the program and all that it started, then ring."""
+        _end(self.process)
+        with self._lock:
+            if not self._rung:
+                self._rung = True
+                os.close(self._rope)
+
+    def close(self) -> None:
+        """End it, and give back what it needed."""
+        self.end()
+        self.listener.join()
+        os.close(self._bell)
+        if self.process.stdout:
+            self.process.stdout.close()
+
+    def read(self, stream: int) -> Iterator[bytes]:
+        """What comes from a stream of it, until its end, or until the bell has rung and what came before is read."""
+        poller = select.poll()
+        poller.register(stream, select.POLLIN)
+        poller.register(self._bell, select.POLLIN)
+        rung = False
+        while not rung:
+            ready = dict(poller.poll())
+            rung = self._bell in ready
+            if stream in ready:
+                if not (chunk := os.read(stream, CHUNK)):
+                    return
+                yield chunk
+
+    def _listen(self, tail: Tail) -> None:
+        if stream := self.process.stderr:
+            with stream:
+                for chunk in self.read(stream.fileno()):
+                    tail.add(chunk)
+
+
 class Processes:
     """Starts programs and remembers those that run, so that an interrupt can end them all."""
 
     def __init__(self) -> None:
-        self._running: set[subprocess.Popen[bytes]] = set()
+        self._running: set[_Running] = set()
         self._lock = threading.Lock()
         self._closed = False
 
@@ -48,36 +101,38 @@ class Processes:
         self,
         argv: Sequence[str],
         *,
-        stdin: bytes | Iterable[bytes] | None,
+        stdin: Input | None,
         sink: Sink,
         timeout: float | None = None,
         stall: float | None = None,
         env: dict[str, str] | None = None,
     ) -> Ended:
-        """Run `argv`, feed `stdin`, give standard output to `sink`; the limits are those of Watch.
+        """Run `argv` with `stdin`, give standard output to `sink`; the limits are those of Watch.
 
         Raises:
             FileNotFoundError: there is no such program.
-            Exception: whatever the `stdin` iterable or the sink raised; the program is ended first.
+            SistershipError: the file of `stdin` cannot be read, or its size changed meanwhile.
+            Exception: whatever the `stdin` iterable, its progress or the sink raised; the program is ended first.
         """
         errors: list[BaseException] = []
         tail = Tail()
-        with self._started(argv, tail, piped=stdin is not None, env=env) as process:
-            watch = Watch(partial(_end, process), timeout=timeout, stall=None if stdin is None else stall)
-            out, words = process.stdout, process.stderr
-            if out is None or words is None:  # never with PIPE; said for the type checker
-                raise OSError("no pipes")
-            with watch:
-                listener = threading.Thread(target=_listen, args=(words, tail), daemon=True)
-                listener.start()
-                if stdin is not None:
+        with _ready(stdin) as source, self._started(argv, tail, source, env=env) as running:
+            process = running.process
+            watch = Watch(running.end, timeout=timeout, stall=None if stdin is None else stall)
+            out = process.stdout
+            if out is None:  # never with PIPE; said for the type checker
+                raise OSError("no pipe")
+            with watch, contextlib.ExitStack() as ending:
+                if isinstance(source, OpenPart):
+                    ending.enter_context(source.followed(watch, partial(_fail, running, errors)))
+                elif stdin is not None and not isinstance(stdin, FilePart):
                     # Nobody waits for this one: when the program has ended, what it did not read does not matter,
                     # and what failed in making its input was noted before the program was ended for it.
-                    threading.Thread(target=_feed, args=(process, stdin, watch, errors), daemon=True).start()
-                while chunk := os.read(out.fileno(), CHUNK):
+                    threading.Thread(target=_feed, args=(running, stdin, watch, errors), daemon=True).start()
+                for chunk in running.read(out.fileno()):
                     watch.moved()
                     sink(chunk)
-                listener.join()
+                running.listener.join()
                 status = process.wait()
         if errors:
             raise errors[0]
@@ -85,12 +140,12 @@ class Processes:
 
     @contextlib.contextmanager
     def _started(
-        self, argv: Sequence[str], tail: Tail, *, piped: bool, env: dict[str, str] | None
-    ) -> Iterator[subprocess.Popen[bytes]]:
+        self, argv: Sequence[str], tail: Tail, source: int | OpenPart, *, env: dict[str, str] | None
+    ) -> Iterator[_Running]:
         """A running program, remembered while the body runs and ended with it."""
         process = subprocess.Popen(
             list(argv),
-            stdin=subprocess.PIPE if piped else subprocess.DEVNULL,
+            stdin=source if isinstance(source, int) else source.fileno(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=env,
@@ -100,28 +155,27 @@ class Processes:
             bufsize=0,
         )
         span = trace.program(argv)
+        running = _Running(process, tail)
         with self._lock:
-            self._running.add(process)
+            self._running.add(running)
             closed = self._closed
         try:
             if closed:
-                _end(process)
-            yield process
+                running.end()
+            yield running
         finally:
-            _end(process)
+            running.close()
             span.end(process.returncode, tail.text)
-            if process.stdout:
-                process.stdout.close()
             with self._lock:
-                self._running.discard(process)
+                self._running.discard(running)
 
     def close(self) -> None:
         """End every program that still runs; later ones end at once."""
         with self._lock:
             self._closed = True
-            running = list(self._running)
-        for process in running:
-            _end(process)
+            each = list(self._running)
+        for running in each:
+            running.end()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -136,16 +190,23 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.wait()
 
 
-def _listen(stream: IO[bytes], tail: Tail) -> None:
-    with stream:
-        while chunk := os.read(stream.fileno(), PIECE):
-            tail.add(chunk)
+def _fail(running: _Running, errors: list[BaseException], error: BaseException) -> None:
+    errors.append(error)
+    running.end()
 
 
-def _feed(
-    process: subprocess.Popen[bytes], data: bytes | Iterable[bytes], watch: Watch, errors: list[BaseException]
-) -> None:
-    pipe = process.stdin
+@contextlib.contextmanager
+def _ready(stdin: Input | None) -> Iterator[int | OpenPart]:
+    """What a program gets as its standard input: a file that it reads by itself, a pipe, or nothing."""
+    if isinstance(stdin, FilePart):
+        with stdin.opened() as part:
+            yield part
+    else:
+        yield subprocess.DEVNULL if stdin is None else subprocess.PIPE
+
+
+def _feed(running: _Running, data: bytes | Iterable[bytes], watch: Watch, errors: list[BaseException]) -> None:
+    pipe = running.process.stdin
     if pipe is None:  # never with PIPE; said for the type checker
         return
     try:
@@ -158,16 +219,15 @@ def _feed(
     except BrokenPipeError:
         pass  # the program stopped reading: its own status and words say why
     except BaseException as error:  # noqa: BLE001 - carried to the caller's thread, which raises it
-        errors.append(error)
-        _end(process)
+        _fail(running, errors, error)
     finally:
         with contextlib.suppress(OSError):
             pipe.close()
 
 
-def pieces(data: bytes | Iterable[bytes]) -> Iterator[memoryview]:
-    """Input in pieces of at most PIECE bytes, without copying them."""
+def pieces(data: bytes | Iterable[bytes], size: int = PIECE) -> Iterator[memoryview]:
+    """Input in pieces of at most `size` bytes, without copying them."""
     for chunk in (data,) if isinstance(data, bytes) else data:
         view = memoryview(chunk)
-        for at in range(0, len(view), PIECE):
-            yield view[at : at + PIECE]
+        for at in range(0, len(view), size):
+            yield view[at : at + size]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from sistership import trace
-from sistership.host.transport import STALL, Completed, Sink, Transport
+from sistership.host.transport import STALL, Completed, Input, Sink, Transport
 
 
 class Traced:
@@ -23,7 +21,7 @@ class Traced:
         self,
         script: str,
         *,
-        stdin: bytes | Iterable[bytes] | None = None,
+        stdin: Input | None = None,
         sink: Sink | None = None,
         timeout: float | None = None,
         stall: float | None = STALL,

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from sistership.host.filepart import FilePart
+
 #: Where engines and tools live when a non-interactive shell has a short PATH (macOS, snap, sbin).
 EXTRA_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/snap/bin:/opt/homebrew/bin"
 
@@ -24,6 +26,8 @@ STALL = 120.0
 _WORD = 900
 
 Sink = Callable[[bytes], object]
+#: Standard input: bytes, chunks that are made while they are sent, or a file that the program reads by itself.
+Input = bytes | Iterable[bytes] | FilePart
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Transport(Protocol):
         self,
         script: str,
         *,
-        stdin: bytes | Iterable[bytes] | None = None,
+        stdin: Input | None = None,
         sink: Sink | None = None,
         timeout: float | None = None,
         stall: float | None = STALL,
@@ -67,7 +71,8 @@ class Transport(Protocol):
 
         Args:
             script: the script; it sees `stdin` as its standard input, or nothing.
-            stdin: bytes, or chunks that are made while they are sent.
+            stdin: bytes, chunks that are made while they are sent, or a part of a file. Of these the last is the
+                fastest: where a program of this machine carries the bytes, it reads them itself.
             sink: takes standard output in chunks instead of keeping it in memory.
             timeout: seconds after which the script is ended.
             stall: seconds after which it is ended when nothing moves while `stdin` waits to be taken.
@@ -75,6 +80,7 @@ class Transport(Protocol):
         Raises:
             HostUnreachableError: no connection, or it was cut, stalled or timed out before the script ended.
             HostUnfitError: the login shell there does not get as far as the script.
+            SistershipError: the file of `stdin` cannot be read, or its size changed meanwhile.
         """
         ...
 
@@ -114,7 +120,7 @@ class Frame:
         """
         encoded = base64.b64encode(self.wrap(script).encode()).decode()
         words = " ".join(encoded[at : at + _WORD] for at in range(0, len(encoded), _WORD))
-        return f"exec sh -c 'eval \"set --; $(printf %s \"$@\" | base64 -d)\"' sh {words}"
+        return f'exec sh -c \'eval "set --; $(printf %s "$@" | base64 -d)"\' sh {words}'
 
 
 class Unframe:

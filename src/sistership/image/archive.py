@@ -60,6 +60,7 @@ def pieces(
     plain: bool,
     leave_out: Collection[str] = (),
     extra: Mapping[str, bytes] | None = None,
+    documents_of: Mapping[str, bytes] | None = None,
 ) -> tuple[Piece, ...]:
     """The archive of an image; two Bytes never follow each other, and the first and the last piece are Bytes.
 
@@ -70,12 +71,14 @@ def pieces(
         plain: uncompressed layers, for engines before 23.0.
         leave_out: diffIDs of layers the host has.
         extra: further files by name, which engines ignore.
+        documents_of: config and manifests by digest, of an image that the store does not know.
 
     Raises:
         SistershipError: config or manifest is missing or damaged in the store.
     """
     manifest_digest = image.manifest_plain if plain else image.manifest
-    config, manifest = store.read(image.config), store.read(manifest_digest)
+    known = documents_of or {}
+    config, manifest = (known.get(each) or store.read(each) for each in (image.config, manifest_digest))
     parts: list[Piece] = []
     for layer in {layer.diff_id: layer for layer in image.layers if layer.diff_id not in leave_out}.values():
         blob = Blob(layer, plain)

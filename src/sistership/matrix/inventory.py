@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path as FilePath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from sistership.matrix import names
-from sistership.matrix.model import Fork, Host
+from sistership.matrix.model import EngineKind, Fork, Host
 from sistership.matrix.shape import UNREADABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from sistership.matrix.findings import Findings
     from sistership.matrix.nodes import Path
     from sistership.matrix.schema import ForkRow, HostRow
 
 _CAPABILITY: Final = re.compile(r"([1-9][0-9]?)\.([0-9])")
+#: The command of each kind of engine, where the matrix does not name another.
+_COMMANDS: Final[Mapping[EngineKind, str]] = {"docker": "docker", "podman": "podman", "containerd": "ctr"}
+#: The namespace of the kubelet's images: what lies in another one, no pod can use.
+_KUBERNETES: Final = "k8s.io"
 _DOCKER_HOST: Final = re.compile(r"(unix|tcp|ssh|fd)://\S+")
 
 
@@ -47,13 +53,7 @@ def host(name: str, row: HostRow, ssh_config: str | None, findings: Findings) ->
         findings.problem((*path, "ssh"), "local: true and ssh exclude each other", "take one of them out")
     if row.ssh is not None:
         findings.check((*path, "ssh"), row.ssh, _check_ssh)
-    findings.check((*path, "docker"), row.docker, _check_command)
-    if row.docker_host is not None:
-        findings.check((*path, "docker_host"), row.docker_host, _check_docker_host)
-    if row.context is not None:
-        findings.check((*path, "context"), row.context, _check_context)
-        if row.docker_host is not None:
-            findings.problem((*path, "context"), "context and docker_host exclude each other", "take one of them out")
+    engine = _engine(path, row, findings)
     if row.local and row.transport is not None:
         findings.problem((*path, "transport"), "local: true needs no transport", "take it out")
     if row.platform is not None:
@@ -68,14 +68,38 @@ def host(name: str, row: HostRow, ssh_config: str | None, findings: Findings) ->
         local=row.local,
         ssh=None if row.local else row.ssh or name,
         ssh_config=below(findings.project, config) if config and not row.local else None,
-        docker=row.docker,
+        docker=row.docker or _COMMANDS[engine],
         docker_host=row.docker_host,
         context=row.context,
+        namespace=row.namespace or _KUBERNETES if engine == "containerd" else None,
         sudo=row.sudo,
         platform=row.platform,
         gpu=tuple(dict.fromkeys(row.gpu)),
         transport=row.transport,
+        engine=engine,
     )
+
+
+def _engine(path: Path, row: HostRow, findings: Findings) -> EngineKind:
+    """What kind of engine a host has: as it is written, else what its command's name says."""
+    name = PurePosixPath(row.docker or "docker").name
+    told: EngineKind = "podman" if name.startswith("podman") else "containerd" if name == "ctr" else "docker"
+    kind = row.engine or told
+    if row.docker is not None:
+        findings.check((*path, "docker"), row.docker, _check_command)
+    if row.docker_host is not None:
+        findings.check((*path, "docker_host"), row.docker_host, _check_docker_host)
+    if row.context is not None:
+        findings.check((*path, "context"), row.context, _check_context)
+        if kind != "docker":
+            findings.problem((*path, "context"), "only Docker has contexts", "use docker_host in its place")
+        elif row.docker_host is not None:
+            findings.problem((*path, "context"), "context and docker_host exclude each other", "take one of them out")
+    if row.namespace is not None:
+        findings.check((*path, "namespace"), row.namespace, _check_namespace)
+        if kind != "containerd":
+            findings.problem((*path, "namespace"), "only containerd has namespaces", "write engine: containerd too")
+    return kind
 
 
 def check_path(text: str) -> None:
@@ -109,6 +133,11 @@ def _check_docker_host(text: str) -> None:
 def _check_context(text: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", text):
         raise names.TextError(f'"{text}" is not the name of a docker context', "see `docker context ls` there")
+
+
+def _check_namespace(text: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*", text):
+        raise names.TextError(f'"{text}" is not a namespace of containerd', "see `ctr namespaces ls` there")
 
 
 def _check_capability(text: str) -> None:
@@ -184,6 +213,9 @@ def builders(
             findings.check(here, platform, names.check_platform, key=True)
         if not findings.is_known(here, name, findings.written("hosts"), "host") or name not in hosts:
             continue
+        if hosts[name].engine != "docker":
+            hint = "name a host with Docker Engine; a build needs its buildx"
+            findings.problem(here, f'builder: host "{name}" has {hosts[name].engine}', hint)
         for built in [platform] if platform else platforms:
             own = hosts[name].platform
             if own is not None and built not in {own, UNREADABLE}:

@@ -15,6 +15,7 @@ from sistership.errors import Problem
 
 Backend = Literal["cuda", "cpu"]
 Way = Literal["openssh", "paramiko"]
+EngineKind = Literal["docker", "podman", "containerd"]
 
 TEMPLATE: Final = "llamacpp.Dockerfile.j2"
 
@@ -163,8 +164,10 @@ class Host:
         ssh: what `ssh` is called with (an alias or user@address); None for this machine.
         ssh_config: absolute path; the host's own or the matrix-wide one.
         docker: the engine's command there ("docker", "podman", a path).
+        engine: what kind of engine it speaks to.
         docker_host: where that command finds its engine ("unix:///run/user/1000/docker.sock").
         context: a context of that command, in its place.
+        namespace: of containerd; None with other engines.
         sudo: the command needs sudo.
         platform: what its engine must be ("linux/arm64"); None: whatever it is.
         gpu: compute capabilities of its cards ("8.9").
@@ -178,10 +181,12 @@ class Host:
     docker: str = "docker"
     docker_host: str | None = None
     context: str | None = None
+    namespace: str | None = None
     sudo: bool = False
     platform: str | None = None
     gpu: tuple[str, ...] = ()
     transport: Way | None = None
+    engine: EngineKind = "docker"
 
 
 @dataclass(frozen=True)

@@ -221,12 +221,16 @@ class HostRow(Row):
     """an alias of the ssh configuration, or user@address"""
     ssh_config: str | None = None
     """an ssh configuration file for this host"""
-    docker: str = "docker"
-    """the engine's command there: docker, podman, or a path"""
+    engine: Literal["docker", "podman", "containerd"] | None = None
+    """docker, podman or containerd; by default what the command's name says"""
+    docker: str | None = None
+    """the engine's command there, by name or path; by default docker, podman or ctr, as the engine is"""
     docker_host: str | None = None
     """where that command finds its engine, such as unix:///run/user/1000/docker.sock"""
     context: str | None = None
     """a docker context there, instead of docker_host"""
+    namespace: str | None = None
+    """containerd's namespace; by default k8s.io, where Kubernetes keeps its images"""
     sudo: Flag = False
     """the command needs sudo"""
     platform: str | None = None

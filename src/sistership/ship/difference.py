@@ -17,7 +17,9 @@ from typing import Final
 from packaging.version import Version
 
 from sistership.errors import HostUnfitError, SistershipError
-from sistership.host.facts import STAGE, HostFacts, parse_version
+from sistership.host.answers import parse_version
+from sistership.host.commands import Commands
+from sistership.host.facts import STAGE, HostFacts
 from sistership.host.inventory import Peer
 from sistership.host.transport import quote
 from sistership.image.difference import LEAST, Difference, NoDifferenceError, cached, make
@@ -325,7 +327,7 @@ def apply(peer: Peer, plan: HostPlan, each: LayerPlan) -> str:
     """
     if each.difference is None:
         return ""
-    script = apply_script(peer.docker, plan.older, each.layer, each.difference, each.file)
+    script = apply_script(peer.engine, plan.older, each.layer, each.difference, each.file)
     return _trouble(peer, script)
 
 
@@ -336,7 +338,7 @@ def copy(peer: Peer, plan: HostPlan) -> str:
         HostUnreachableError: the connection was cut.
     """
     copies = [each for each in plan.layers if each.state == "copy"]
-    return _trouble(peer, copy_script(peer.docker, plan.older, copies)) if copies else ""
+    return _trouble(peer, copy_script(peer.engine, plan.older, copies)) if copies else ""
 
 
 def _trouble(peer: Peer, script: str) -> str:
@@ -348,7 +350,7 @@ def _trouble(peer: Peer, script: str) -> str:
     return f"{why}: {words[-1][:200]}" if words and done.status != _WRONG_SUM else why
 
 
-def apply_script(docker: str, held: str, layer: Layer, difference: Difference, file: str) -> str:
+def apply_script(engine: Commands, held: str, layer: Layer, difference: Difference, file: str) -> str:
     """Make a plain layer of a staged difference and the files of an image that the host holds.
 
     Nothing of the image is run. zstd says nothing of wrong old bytes: the layer's sha256 does. The shell's number is in
@@ -356,16 +358,14 @@ def apply_script(docker: str, held: str, layer: Layer, difference: Difference, f
     """
     plain = staged_name(layer, Encoding.PLAIN)
     part, base = _own(f"{plain}.$$.part"), _own(f"{layer.diff_id.removeprefix('sha256:')}.$$.base")
-    create = f"{docker} create --pull never --network none --entrypoint /sistership-proof {quote(held)}"
-    files = " && ".join(f'{docker} cp "$id:"{quote(path)} - | tar -xO' for path in difference.files)
+    files = " && ".join(f"copy_out {quote(path)} | tar -xO" for path in difference.files)
     # The status of a pipe is that of its end: a file that broke off is told by its size.
     sizes = f'[ "$(wc -c < {base})" -eq {difference.base_size} ]'
     window = layer.plain_size + (1 << 20)
-    return f"""
+    return f"""{engine.functions}
 cd {STAGE} || exit 1
-id=$({create} 2>&1) || {{ printf '%s\\n' "$id"; exit {_NO_CONTAINER}; }}
-id=$(printf '%s\\n' "$id" | tail -n 1)
-trap '{docker} rm -fv "$id" >/dev/null 2>&1; rm -f -- {base} {part}' EXIT; trap 'exit 1' HUP INT TERM
+open_image {quote(held)} || exit {_NO_CONTAINER}
+trap 'close_image >/dev/null 2>&1; rm -f -- {base} {part}' EXIT; trap 'exit 1' HUP INT TERM
 {{ {files}; }} > {base} 2>/dev/null && {sizes} || exit {_NO_FILES}
 zstd -dqf --patch-from={base} --memory={window} -o {part} {quote(file)} 2>&1 || exit {_NO_DECODING}
 sum=$(cat {part} | {SHA256})
@@ -379,7 +379,7 @@ def _own(name: str) -> str:
     return f'"{name}"'
 
 
-def copy_script(docker: str, held: str, copies: Sequence[LayerPlan]) -> str:
+def copy_script(engine: Commands, held: str, copies: Sequence[LayerPlan]) -> str:
     """Stage plain layers out of the zstd blobs that the engine keeps of an image; each is checked by its sha256."""
     folder = _own(f"{COPIES}.$$")
     blobs = {each.layer.diff_id: f"blobs/sha256/{each.blob.removeprefix('sha256:')}" for each in copies}
@@ -394,9 +394,9 @@ def copy_script(docker: str, held: str, copies: Sequence[LayerPlan]) -> str:
         )
     parts = " ".join(_own(f"{each.loads}.$$.part") for each in copies)
     body = "\n".join(lines)
-    return f"""
+    return f"""{engine.functions}
 cd {STAGE} && rm -rf {folder} && mkdir {folder} || exit 1
 trap 'rm -rf {folder}; rm -f -- {parts}' EXIT; trap 'exit 1' HUP INT TERM
-{docker} save {quote(held)} | tar -C {folder} -xf - {quote(*blobs.values())} 2>&1 || exit {_NO_BLOB}
+save_image {quote(held)} | tar -C {folder} -xf - {quote(*blobs.values())} 2>&1 || exit {_NO_BLOB}
 {body}
 """

@@ -1,15 +1,17 @@
 """Which layers a host has for certain, so that they need not be sent. Pure.
 
-Rules measured on Engines 20.10, 26.1 and 28.5: the classic store takes a layer it has under the same chain ID (the
-same layers below it, in the same order); the containerd store takes the very blob, and its API lists no blobs, so
-only an image whose manifest we made ourselves tells what is there.
+Rules measured on Engines 20.10, 26.1 and 28.5 and Podman 5.4: the classic store takes a layer it has under the same
+chain ID (the same layers below it, in the same order); the containerd store takes the very blob, and its API lists no
+blobs, so only an image whose manifest we made ourselves tells what is there. Podman takes a plain layer that it has in
+any image, at any place, and a compressed one that came to it as that very blob.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sistership.host.facts import HeldImage, HostFacts
+from sistership.host.facts import HostFacts
+from sistership.host.held import HeldImage
 from sistership.image.identity import Image
 from sistership.image.layout import Store
 
@@ -40,12 +42,25 @@ def layers_had(image: Image, facts: HostFacts, known: Manifests, *, plain: bool)
     """
     if facts.store == "classic":
         return frozenset(image.diff_ids[: _common_layers(image, facts.images)])
+    blobs = _blobs(facts, known, plain=plain) if facts.blobs is None else facts.blobs
+    return frozenset(layer.diff_id for layer in image.layers if (layer.diff_id if plain else layer.digest) in blobs)
+
+
+def _blobs(facts: HostFacts, known: Manifests, *, plain: bool) -> set[str]:
+    """Digests of the blobs that an engine has by its images; a plain layer's is its diffID."""
     blobs: set[str] = set()
     for held in facts.images:
         # Without its layers shown an image is not complete there, whatever its ID says.
-        if held.diff_ids:
+        if not held.diff_ids:
+            continue
+        if facts.store == "containerd":
             blobs |= known.get(held.id, frozenset())
-    return frozenset(layer.diff_id for layer in image.layers if (layer.diff_id if plain else layer.digest) in blobs)
+        elif plain:
+            blobs |= set(held.diff_ids)
+        else:
+            for name in held.digests:
+                blobs |= known.get(name.partition("@")[2], frozenset())
+    return blobs
 
 
 def _common_layers(image: Image, held: Sequence[HeldImage]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sistership.errors import ShipError
@@ -12,9 +12,11 @@ from sistership.host.inventory import Peer
 from sistership.host.transport import quote
 from sistership.image.archive import Blob, Bytes
 from sistership.image.release import Release
-from sistership.ship.plan import Encoding, HostPlan, staged_name
+from sistership.ship.coming import FUNCTIONS
+from sistership.ship.plan import Encoding, staged_name
 
 _CUT = 6
+_COMING = "coming"
 
 
 @dataclass(frozen=True)
@@ -26,11 +28,13 @@ class Assembly:
             a load whose ship was killed.
         metadata: headers, manifests and padding, one after the other; they travel as one small file.
         script: prints the archive, reading that file and the staged layers.
+        promise: file in the staging folder by which the host knows that layers still come; "": it waits for none.
     """
 
     file: str
     metadata: bytes
     script: str
+    promise: str = ""
 
 
 def metadata_prefix(release: Release) -> str:
@@ -39,7 +43,11 @@ def metadata_prefix(release: Release) -> str:
 
 
 def assemble(
-    pieces: Sequence[Bytes | Blob], release: Release, encoding: Encoding, files: Mapping[str, str] | None = None
+    pieces: Sequence[Bytes | Blob],
+    release: Release,
+    encoding: Encoding,
+    files: Mapping[str, str] | None = None,
+    coming: Collection[str] = (),
 ) -> Assembly:
     """The archive as shell: what is small comes from one file by offset, what is large from its own file.
 
@@ -49,35 +57,69 @@ def assemble(
     Args:
         encoding: of the staged layers.
         files: diffID → staged file, of layers that lie there in another way.
+        coming: diffIDs of layers that are not staged yet; each is read while it arrives, and nothing follows it before
+            it was checked and has its name.
     """
     name = f"{metadata_prefix(release)}-{secrets.token_hex(4)}"
     meta = quote(name)
     metadata = bytearray()
     lines: list[str] = []
+    waits = False
     for piece in pieces:
         if isinstance(piece, Bytes):
             lines.append(f"tail -c +{len(metadata) + 1} {meta} | head -c {len(piece.data)}")
             metadata += piece.data
+            continue
+        file = (files or {}).get(piece.layer.diff_id) or staged_name(piece.layer, encoding)
+        if piece.layer.diff_id in coming:
+            waits = True
+            # What was printed in full and then found wrong has no name.
+            lines.append(f"{_follow(file, plain=piece.plain)} || exit {_CUT}")
+            lines.append(f'[ -f "$promise" ] && [ -f {quote(file)} ] || exit {_CUT}')
         else:
-            file = (files or {}).get(piece.layer.diff_id) or staged_name(piece.layer, encoding)
             lines.append(_read(file, plain=piece.plain) + f" || exit {_CUT}")
-    return Assembly(name, bytes(metadata), "\n".join(lines))
+    return Assembly(name, bytes(metadata), "\n".join(lines), f"{name}.{_COMING}" if waits else "")
 
 
 def _read(file: str, *, plain: bool) -> str:
-    """Prints a staged file as the engine gets it; its ending says how it is encoded."""
+    """Prints a staged file as the engine gets it."""
+    if unpack := _unpack(file, plain=plain):
+        return f"{unpack} < {quote(file)}"
+    return f"cat {quote(file)}"
+
+
+def _follow(file: str, *, plain: bool) -> str:
+    """The same while the file arrives."""
+    unpack = _unpack(file, plain=plain)
+    return f"coming {quote(file)} | {unpack}" if unpack else f"coming {quote(file)}"
+
+
+def _unpack(file: str, *, plain: bool) -> str:
+    """What turns a staged file into what the engine gets; its ending says how it is encoded."""
     if plain and file.endswith(".zst"):
-        return f"zstd -dcq {quote(file)}"
-    return f"gzip -dc < {quote(file)}" if file.endswith(".gz") else f"cat {quote(file)}"
+        return "zstd -dcq"
+    return "gzip -dc" if file.endswith(".gz") else ""
 
 
-def load(peer: Peer, assembly: Assembly, name: str = "") -> str:
+def put_script(assembly: Assembly, release: Release) -> str:
+    """Takes the metadata on standard input. A load of an earlier ship that still waits for its layers is given up."""
+    script = f"cd {STAGE} && rm -f -- {quote(metadata_prefix(release))}-*.{_COMING} && cat > {quote(assembly.file)}"
+    return f"{script} && : > {quote(assembly.promise)}" if assembly.promise else script
+
+
+def give_up_script(promise: str) -> str:
+    """Tells a load that waits that its layers will not come."""
+    return f"cd {STAGE} && rm -f -- {quote(promise)}"
+
+
+def load(peer: Peer, assembly: Assembly, release: Release, name: str = "") -> str:
     """Load the image on the host under its unique name. Returns what the engine printed.
 
     Its words and exit status are kept for messages only: "Loaded image", exit 0 and the right ID have all been
     seen for an image that lacked a layer. The caller verifies.
 
     Args:
+        release: what is loaded, or part of it.
         name: the unique name. It is given once more: a classic engine notes the time of a tag, not that of a load, and
             by it a prune of another user knows that a ship is under way.
 
@@ -85,14 +127,21 @@ def load(peer: Peer, assembly: Assembly, name: str = "") -> str:
         ShipError: the engine refused it.
         HostUnreachableError: the connection was cut.
     """
-    meta = quote(assembly.file)
-    put = peer.transport.run(f"cd {STAGE} && cat > {meta}", stdin=assembly.metadata, timeout=120)
+    put = peer.transport.run(put_script(assembly, release), stdin=assembly.metadata, timeout=120)
     if put.status != 0:
         raise ShipError("the staging folder cannot be written", where=peer.name, why=put.err.strip()[-200:] or None)
-    remove = f"trap 'rm -f -- {meta}' EXIT"
-    script = f"cd {STAGE} || exit 1\n{remove}\n{{\n{assembly.script}\n}} | {peer.docker} load 2>&1"
+    ours = quote(*filter(None, (assembly.file, assembly.promise)))
+    before = f"promise={quote(assembly.promise)}{FUNCTIONS}" if assembly.promise else ""
+    script = f"""{peer.engine.functions}
+cd {STAGE} || exit 1
+trap 'rm -f -- {ours}' EXIT
+{before}
+{{
+{assembly.script}
+}} | load_image
+"""
     if name:
-        script += f"\nstatus=$?; {peer.docker} tag {quote(name, name)} >/dev/null 2>&1; exit $status"
+        script += f"status=$?; tag_image {quote(name, name)} >/dev/null 2>&1; exit $status"
     done = peer.transport.run(script)
     words = done.text.strip()
     if done.status != 0 or "Error unpacking image" in words:
@@ -107,33 +156,4 @@ def load(peer: Peer, assembly: Assembly, name: str = "") -> str:
 
 def remove_name(peer: Peer, name: str) -> None:
     """Remove one of our own names from the host, and what only it held; it need not be there."""
-    peer.transport.run(f"{peer.docker} image rm {quote(name)} >/dev/null 2>&1", timeout=120)
-
-
-def tag(peer: Peer, release: Release, plan: HostPlan, loaded_id: str) -> None:
-    """Keep the old image under its rollback tag, then move the people's tag.
-
-    In this order: the containerd store before Engine 28.1 loses an image whose last tag is moved away.
-    A rollback tag that the old image has from an earlier time is made anew: the engine's time of it tells which image
-    was replaced last, and the containerd store of Engine 26.1 keeps the time of a tag that does not move.
-
-    Raises:
-        ShipError: the engine refused a tag.
-    """
-    docker, reference = peer.docker, quote(release.reference)
-    keep = ":"
-    if plan.moves:
-        name = quote(plan.moves[1])
-        held = f"$({docker} image inspect --format '{{{{.Id}}}}' {name} 2>/dev/null)"
-        anew = f'[ "{held}" != "$old" ] || {docker} image rm --no-prune {name} >/dev/null 2>&1'
-        keep = f'{anew}; {docker} tag "$old" {name} || exit 1'
-    script = f"""
-old=$({docker} image inspect --format '{{{{.Id}}}}' {reference} 2>/dev/null)
-[ -z "$old" ] || [ "$old" = {quote(loaded_id)} ] || {{ {keep}; }}
-{docker} tag {quote(loaded_id)} {quote(release.unique)} && {docker} tag {quote(loaded_id)} {reference}
-"""
-    done = peer.transport.run(script, timeout=120)
-    if done.status != 0:
-        raise ShipError(
-            f"the tag {release.reference} could not be moved", where=peer.name, why=done.err.strip()[-200:] or None
-        )
+    peer.transport.run(f"{peer.engine.functions}\ndrop_name {quote(name)} >/dev/null 2>&1", timeout=120)

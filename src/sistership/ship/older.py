@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from sistership.host.facts import HeldImage, HostFacts, familiar
+from sistership.host.facts import HostFacts
+from sistership.host.held import HeldImage, familiar
 from sistership.image.release import OWN_REGISTRY, Release, own_path, short
 from sistership.verify.verdict import is_ours
 

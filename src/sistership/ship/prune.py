@@ -8,13 +8,15 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from sistership.errors import IdentityError, SistershipError
-from sistership.host.facts import HostFacts, probe, sections
+from sistership.host.answers import SECTION, sections
+from sistership.host.commands import Commands
+from sistership.host.facts import HostFacts, probe
 from sistership.host.inventory import Peer
 from sistership.host.transport import quote
 from sistership.report.events import Reporter, joined, mebibytes
+from sistership.ship.hostlock import HostLock
 from sistership.ship.leftovers import LISTING, Leftover, leftovers, removal, staged
 from sistership.ship.older import Fate, Ours, fates, freed
-from sistership.ship.stage import HostLock
 from sistership.ship.twins import same_engines
 from sistership.verify.hosts import on_all
 
@@ -112,15 +114,13 @@ def tidy(peer: Peer, older: Older, reporter: Reporter) -> None:
         reporter.step(peer.name, f"warning: {name} is still there: {why}")
 
 
-def usage_script(docker: str) -> str:
+def usage_script(engine: Commands) -> str:
     """Asks what every container was made from, running or not, and what is staged."""
-    return f"""
-sec() {{ printf '\\n@@%s\\n' "$1"; }}
-ids=$({docker} ps --all --quiet --no-trunc 2>&1); rc=$?
-sec status; echo "$rc"; [ $rc -eq 0 ] || {{ echo "$ids"; ids=; }}
-sec containers; printf '%s\\n' "$ids"
-sec used
-[ -z "$ids" ] || {docker} container inspect --format '{{{{.Image}}}} {{{{.Name}}}}' $ids 2>/dev/null
+    return f"""{engine.functions}
+{SECTION}
+said=$(used_images); rc=$?
+sec status; echo "$rc"
+sec used; printf '%s\\n' "$said"
 {LISTING}
 true
 """
@@ -134,15 +134,14 @@ def look(peer: Peer, older: Older) -> Pruned:
         IdentityError: its engine does not say what containers use, so nothing can be removed.
     """
     facts = probe(peer)
-    answer = sections(peer.transport.run(usage_script(peer.docker), timeout=120).text)
+    answer = sections(peer.transport.run(usage_script(peer.engine), timeout=120).text)
     status = answer.get("status", "").splitlines() or ["no answer"]
-    containers, used = answer.get("containers", "").split(), usage(answer.get("used", ""))
-    lacking = len(containers) - len(answer.get("used", "").splitlines())
-    if status[0] != "0" or lacking:
+    told = answer.get("used", "")
+    if status[0] != "0":
         raise IdentityError(
             "the engine does not say which images its containers use; nothing was removed",
             where=peer.name,
-            why=" ".join(status[1:])[:200] or f"it told of {len(containers) - lacking} of {len(containers)} containers",
+            why=told.splitlines()[-1][:200] if told else None,
             hint="see what `docker ps --all` says there, then run it again",
         )
     clock = answer.get("now", "").strip()
@@ -150,7 +149,7 @@ def look(peer: Peer, older: Older) -> Pruned:
     return Pruned(
         peer.name,
         facts,
-        fates(facts, used, older.ours, older.keep, now),
+        fates(facts, usage(told), older.ours, older.keep, now),
         leftovers(staged(clock, answer.get("leftovers", ""))),
     )
 
@@ -161,17 +160,17 @@ def usage(text: str) -> dict[str, str]:
     return {pair[0].removeprefix("sha256:"): pair[-1].strip().lstrip("/") for pair in pairs if pair}
 
 
-def removal_script(docker: str, going: Sequence[Fate], found: Sequence[Leftover]) -> str:
+def removal_script(engine: Commands, going: Sequence[Fate], found: Sequence[Leftover]) -> str:
     """Removes names, each only as long as it names the image that was looked at, and staged files.
 
     Never by force, so that the engine itself keeps what a container began to use meanwhile; and without parents, which
     are other people's when an image was built there by hand.
     """
     drops = "\n".join(f"drop {quote(fate.image.id, name)}" for fate in going for name in fate.names)
-    return f"""
+    return f"""{engine.functions}
 drop() {{
-  [ "$({docker} image inspect --format '{{{{.Id}}}}' "$2" 2>/dev/null)" = "$1" ] || {{ echo "{_MOVED} $2"; return; }}
-  if said=$({docker} image rm --no-prune "$2" 2>&1); then echo "{_REMOVED} $2"; else
+  [ "$(image_id "$2")" = "$1" ] || {{ echo "{_MOVED} $2"; return; }}
+  if said=$(drop_name "$2" 2>&1); then echo "{_REMOVED} $2"; else
     echo "{_REFUSED} $2 $(printf '%s\\n' "$said" | tail -n 1)"
   fi
 }}
@@ -188,7 +187,7 @@ def remove(peer: Peer, found: Pruned, ours: Ours, reporter: Reporter) -> Pruned:
     """
     if found.facts is None or not found.pending:
         return replace(found, freed=0)
-    done = peer.transport.run(removal_script(peer.docker, found.going, found.leftovers), timeout=1800)
+    done = peer.transport.run(removal_script(peer.engine, found.going, found.leftovers), timeout=1800)
     said = [line.split(None, 2) for line in done.text.splitlines()]
     removed = {words[1] for words in said if len(words) > 1 and words[0] == _REMOVED}
     refused = {words[1]: [*words, "no reason given"][2] for words in said if len(words) > 1 and words[0] == _REFUSED}

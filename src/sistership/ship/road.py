@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from sistership.errors import HostUnfitError, ShipError, SistershipError, UsageError
-from sistership.host.facts import ZSTD_SINCE, HostFacts
+from sistership.host.commands import Commands
+from sistership.host.docker import ZSTD_SINCE
+from sistership.host.facts import HostFacts
 from sistership.host.inventory import Peer
 from sistership.host.transport import quote
 from sistership.image.layout import Store
@@ -124,23 +126,25 @@ def plan_by(
     if plan.action is not Action.LOAD:
         return replace(plan, source=road.place.source(release.image))
     # What a classic engine loaded from a file it does not know by the blobs' digests.
-    trusted = facts.store == "containerd" and verdict.kind is not Kind.INCOMPLETE
+    trusted = facts.store != "classic" and verdict.kind is not Kind.INCOMPLETE
     had = layers_had(release.image, facts, known, plain=False) if trusted else frozenset()
     layers = tuple(
         replace(each, state="pull", file="") if each.state == "send" else each
         for each in layer_plans(release, Encoding.ZSTD, {}, had, plain=False)
     )
     disk = disk_needed(layers, facts.store)
-    plan = replace(plan, layers=layers, stage=0, disk=disk, source=road.place.source(release.image))
+    # Podman writes each blob into its folder for temporary files first.
+    spool = sum(each.size for each in layers if each.state != "have") if facts.store == "podman" else 0
+    plan = replace(plan, layers=layers, stage=0, disk=disk, spool=spool, source=road.place.source(release.image))
     check_disk(plan, roomy)
     return plan
 
 
-def pull_script(docker: str, source: str, unique: str) -> str:
+def pull_script(engine: Commands, source: str, unique: str) -> str:
     """Pull by digest, then give the image its own name, which no registry can move."""
-    return f"""
-{docker} pull {quote(source)} 2>&1 || exit 1
-{docker} tag {quote(source)} {quote(unique)} 2>&1
+    return f"""{engine.functions}
+pull_image {quote(source)} || exit 1
+tag_image {quote(source, unique)} 2>&1
 """
 
 
@@ -164,7 +168,7 @@ def pull(peer: Peer, release: Release, plan: HostPlan, reporter: Reporter) -> tu
         reporter.progress(peer.name, "pulled", sum(sizes[each] for each in whole), plan.send)
 
     patience = _LEAST_PATIENCE + plan.send / _SLOWEST
-    done = peer.transport.run(pull_script(peer.docker, plan.source, release.unique), sink=take, timeout=patience)
+    done = peer.transport.run(pull_script(peer.engine, plan.source, release.unique), sink=take, timeout=patience)
     if done.status != 0:
         raise refused(peer.name, plan.source, said.decode(errors="replace").strip() or done.err.strip())
     there = _layers(said, _THERE) & sizes.keys()

@@ -2,65 +2,80 @@
 
 from __future__ import annotations
 
-import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
-from typing import Self
 
-from sistership.errors import HostUnreachableError, LockedError, ShipError
+from sistership.errors import ShipError
 from sistership.host.facts import STAGE
+from sistership.host.filepart import FilePart
 from sistership.host.inventory import Peer
-from sistership.host.transport import quote
+from sistership.host.transport import Completed, quote
 from sistership.image.archive import Blob, open_blob
 from sistership.image.identity import Layer
 from sistership.image.layout import Store
+from sistership.image.release import short
 from sistership.ship.plan import Encoding, LayerPlan
 from sistership.verify.deep import SHA256
 
 CHUNK = 1 << 20
 _WRONG_OFFSET = 9
 _WRONG_SUM = 8
-_BUSY = 7
-_BEAT = 5  # seconds between two signs of life of a lock's holder
-_SILENCE = 60  # seconds without one after which the host frees the lock
-_STALE = 5  # minutes after which a lock without flock counts as left behind
+_SHORT = 7
 
 Progress = Callable[[int], None]
+Spoilt = Callable[[], None]
+
+
+def receive_script(file: str, offset: int, size: int, digest: str) -> str:
+    """Append standard input to `file`.part, hashing it on the way, and give it its name when it is whole and right.
+
+    Too few bytes are a cut link: they stay. A wrong sum removes the file.
+
+    Args:
+        offset: bytes that lie there already.
+        size: bytes of the whole file.
+        digest: its sha256.
+    """
+    part = quote(f"{file}.part")
+    before = f"head -c {offset} {part}; " if offset else ""
+    # Where tee can, it ends with a full disk, so that the rest is not sent for nothing.
+    return f"""{_open(part, offset)}
+tee --output-error=exit /dev/null </dev/null 2>/dev/null && at_once=--output-error=exit || at_once=
+set -- $({{ {{ {before}tee $at_once -a {part}; echo $? >&3; }} | {SHA256}; }} 3>&1)
+[ "$1" = 0 ] || exit 1
+now=$(wc -c < {part})
+[ "$now" -eq {size} ] || {{ echo "it has $((now)) bytes instead of {size}" >&2; exit {_SHORT}; }}
+{_named(file, part, f'"$2" = {digest.removeprefix("sha256:")}')}
+"""
 
 
 def append_script(file: str, offset: int) -> str:
-    """Append standard input to `file`.part, which must be `offset` bytes long."""
+    """Append standard input to `file`.part, for what is compressed on the way: its size is not known before."""
     part = quote(f"{file}.part")
-    return f"""
-cd {STAGE} || exit 1
-if [ {offset} -eq 0 ]; then : > {part}; fi
-[ "$(wc -c < {part})" -eq {offset} ] || exit {_WRONG_OFFSET}
+    return f"""{_open(part, offset)}
 cat >> {part}
 """
 
 
-def finish_script(file: str, encoding: Encoding, layer: Layer) -> str:
-    """Check `file`.part and give it its name; remove it when its sum is wrong.
-
-    What we compress on the way has no digest of its own, so there the content is checked.
-    """
-    digest = layer.digest if encoding is Encoding.ZSTD else layer.diff_id
-    return check_script(file, digest, unpack="gzip -dc" if encoding is Encoding.GZIP else "cat")
-
-
-def check_script(file: str, digest: str, *, unpack: str = "cat") -> str:
-    """Check `file`.part by the sha256 of what `unpack` makes of it, and give it its name; remove it when it is wrong.
-
-    Args:
-        digest: what that sum has to be.
-    """
+def check_packed_script(file: str, diff_id: str) -> str:
+    """Check a gzip `file`.part by its content, since its bytes have no digest of their own, and give it its name."""
     part = quote(f"{file}.part")
     return f"""
 cd {STAGE} || exit 1
-sum=$({unpack} < {part} | {SHA256})
-if [ "$sum" = {digest.removeprefix("sha256:")} ]; then mv {part} {quote(file)}; else rm -f {part}; exit {_WRONG_SUM}; fi
+sum=$(gzip -dc < {part} | {SHA256})
+{_named(file, part, f'"$sum" = {diff_id.removeprefix("sha256:")}')}
 """
+
+
+def _open(part: str, offset: int) -> str:
+    return f"""
+cd {STAGE} || exit 1
+if [ {offset} -eq 0 ]; then : > {part}; fi
+[ "$(wc -c < {part})" -eq {offset} ] || exit {_WRONG_OFFSET}"""
+
+
+def _named(file: str, part: str, sound: str) -> str:
+    return f"if [ {sound} ]; then mv {part} {quote(file)}; else rm -f {part}; exit {_WRONG_SUM}; fi"
 
 
 def recheck_script(layers: Sequence[LayerPlan]) -> str:
@@ -105,146 +120,83 @@ def skip(chunks: Iterator[bytes], offset: int) -> Iterator[bytes]:
             offset = 0
 
 
+def blob_of(plan: LayerPlan) -> str:
+    """Digest of the store's blob that is read to send a layer."""
+    return plan.difference.digest if plan.difference else plan.layer.digest
+
+
 def send_layer(
-    peer: Peer, store: Store, plan: LayerPlan, encoding: Encoding, *, offset: int, progress: Progress
+    peer: Peer, store: Store, plan: LayerPlan, encoding: Encoding, *, offset: int, progress: Progress, spoilt: Spoilt
 ) -> int:
-    """Send the rest of one layer, or of its difference, and have it checked there. Returns the bytes sent.
+    """Send the rest of one layer, or of its difference; it is checked there. Returns the bytes sent.
 
     Args:
         offset: bytes that lie there already, as the probe counted them.
+        spoilt: is called before bytes are sent once more, since those that came before were wrong.
 
     Raises:
         HostUnreachableError: the connection was cut; what has arrived stays and the next run goes on from there.
         ShipError: the bytes are wrong on the host even when sent from the start.
     """
-    if plan.difference is None:
-        check = finish_script(plan.file, encoding, plan.layer)
-    else:
-        check = check_script(plan.file, plan.difference.digest)
+    total = 0
+
+    def counted(size: int) -> None:
+        nonlocal total
+        total += size
+        progress(size)
+
     for start in (offset, 0):
-        sent = _send(peer, store, plan, encoding, start, progress)
-        done = peer.transport.run(check, timeout=3600)
+        total = 0
+        done = _sent(peer, store, plan, encoding, start, counted)
         if done.status == 0:
-            return sent
+            return total
+        if done.status not in (_WRONG_SUM, _WRONG_OFFSET):
+            raise _unwritten(peer, plan, done)
         if start == 0:
             break
+        spoilt()
     raise ShipError(
-        f"layer {plan.layer.diff_id[7:19]} arrived with a wrong checksum; it was removed there",
+        f"layer {short(plan.layer.diff_id)} arrived with a wrong checksum; it was removed there",
         where=peer.name,
         why=done.err.strip()[-200:] or None,
         hint="check that host's disk and memory, then ship again",
     )
 
 
-def _send(peer: Peer, store: Store, plan: LayerPlan, encoding: Encoding, offset: int, progress: Progress) -> int:
-    sent = 0
-    found = plan.difference
-    chunks = content(store, plan.layer, encoding) if found is None else store.chunks(found.digest)
-
-    def counted() -> Iterator[bytes]:
-        nonlocal sent
-        for chunk in skip(chunks, offset):
-            yield chunk
-            sent += len(chunk)
-            progress(len(chunk))
-
-    done = peer.transport.run(append_script(plan.file, offset), stdin=counted())
-    if done.status == _WRONG_OFFSET and offset:
-        return _send(peer, store, plan, encoding, 0, progress)
+def _sent(peer: Peer, store: Store, plan: LayerPlan, encoding: Encoding, offset: int, progress: Progress) -> Completed:
+    """Send from `offset` on, and have it checked."""
+    blob = blob_of(plan)
+    if plan.difference or encoding is Encoding.ZSTD:
+        # The very file of the store: nothing of it passes through this program.
+        script, stdin = receive_script(plan.file, offset, plan.size, blob), FilePart(store.path(blob), offset, progress)
+        return peer.transport.run(script, stdin=stdin)
+    chunks = told(skip(content(store, plan.layer, encoding), offset), progress)
+    if encoding is Encoding.PLAIN:
+        script = receive_script(plan.file, offset, plan.size, plan.layer.diff_id)
+        return peer.transport.run(script, stdin=chunks)
+    done = peer.transport.run(append_script(plan.file, offset), stdin=chunks)
     if done.status != 0:
-        reason = done.err.strip().splitlines()
-        raise ShipError(
-            f"layer {plan.layer.diff_id[7:19]} could not be written there",
-            where=peer.name,
-            why=reason[-1] if reason else f"exit status {done.status}",
-            hint="is the disk full? what has arrived is kept, ship again to go on",
-        )
-    return sent
+        return done
+    return peer.transport.run(check_packed_script(plan.file, plan.layer.diff_id), timeout=3600)
+
+
+def told(chunks: Iterator[bytes], progress: Progress) -> Iterator[bytes]:
+    """The chunks, each counted when the next one is asked for."""
+    for chunk in chunks:
+        yield chunk
+        progress(len(chunk))
+
+
+def _unwritten(peer: Peer, plan: LayerPlan, done: Completed) -> ShipError:
+    reason = done.err.strip().splitlines()
+    return ShipError(
+        f"layer {short(plan.layer.diff_id)} could not be written there",
+        where=peer.name,
+        why=reason[-1] if reason else f"exit status {done.status}",
+        hint="is the disk full? what has arrived is kept, ship again to go on",
+    )
 
 
 def clear_script(files: Sequence[str]) -> str:
     """Remove staged files."""
     return f"cd {STAGE} && rm -f -- {quote(*files)}" if files else "true"
-
-
-class HostLock:
-    """One ship per host at a time: a lock on the host, held by an open connection.
-
-    It goes with the connection, so neither a crash here nor a cut link leaves a host locked.
-    """
-
-    def __init__(self, peer: Peer, *, timeout: float = 30) -> None:
-        self._peer = peer
-        self._timeout = timeout
-        self._release = threading.Event()
-        self._answered = threading.Event()
-        self._answer = b""
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._hold, daemon=True, name=f"lock-{peer.name}")
-
-    def __enter__(self) -> Self:
-        """Take the lock.
-
-        Raises:
-            LockedError: another ship to this host, or a prune of it, is under way.
-            HostUnreachableError: no connection.
-        """
-        self._thread.start()
-        if not self._answered.wait(self._timeout):
-            self._release.set()
-            raise HostUnreachableError("it does not answer", where=self._peer.name, hint="run the command again")
-        if isinstance(self._error, Exception):
-            raise self._error
-        if b"held" not in self._answer:
-            self._release.set()
-            self._thread.join(5)
-            raise LockedError(
-                "another ship to this host, or a prune of it, is under way",
-                where=self._peer.name,
-                hint="wait for it to end; a lock never outlives its connection",
-            )
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Give the lock back."""
-        self._release.set()
-        self._thread.join(10)
-
-    def _hold(self) -> None:
-        script = f"""
-mkdir -p {STAGE} && cd {STAGE}/.. || exit 1
-if command -v flock >/dev/null; then
-  exec 9>ship.lock; flock -n 9 || {{ echo busy; exit {_BUSY}; }}
-else
-  # A folder that nobody touched for minutes was left by a power cut.
-  [ -z "$(find ship.lock.d -prune -mmin +{_STALE} 2>/dev/null)" ] || rmdir ship.lock.d
-  mkdir ship.lock.d 2>/dev/null || {{ echo busy; exit {_BUSY}; }}
-  trap 'rmdir ship.lock.d' EXIT; trap 'exit 1' HUP INT TERM
-fi
-# Longer than what the reader holds back for the closing line, so that the answer gets through while we wait.
-printf 'held%128s\\n' ''
-# Whoever holds the lock sends a byte every {_BEAT} seconds: silence means that the link was cut.
-if command -v timeout >/dev/null; then
-  while [ "$(timeout {_SILENCE} head -c 1 | wc -c)" -eq 1 ]; do [ ! -d ship.lock.d ] || touch ship.lock.d; done
-else
-  cat >/dev/null
-fi
-"""
-        try:
-            self._peer.transport.run(script, stdin=self._wait(), sink=self._take)
-        except Exception as error:  # noqa: BLE001 - raised by __enter__ in the thread that waits
-            self._error = error
-        finally:
-            self._answered.set()
-
-    def _take(self, chunk: bytes) -> None:
-        self._answer += chunk
-        if b"held" in self._answer:
-            self._answered.set()
-
-    def _wait(self) -> Iterator[bytes]:
-        while not self._release.wait(_BEAT):
-            yield b"\n"
-        yield b""

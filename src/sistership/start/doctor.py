@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sistership.errors import SistershipError
-from sistership.host.inventory import Peer, connected, engine_chosen
+from sistership.host.engines import engine_chosen
+from sistership.host.inventory import Peer, connected
 from sistership.matrix.model import Host, Variant
 from sistership.start import inquiry, machine
 from sistership.start.findings import HERE, Finding, Level, exit_code, fine, from_error
@@ -137,10 +138,12 @@ def visit(peer: Peer, seconds: float) -> Visit:
     """Ask one host; never raises for what is wrong there."""
     before, began = time.time(), time.monotonic()
     try:
-        done = peer.transport.run(inquiry.script(peer.docker), timeout=seconds)
+        functions = "" if peer.engine.kind == "docker" else peer.engine.functions
+        done = peer.transport.run(inquiry.script(peer.engine.cli, functions), timeout=seconds)
     except SistershipError as error:
         return Visit(peer.host, error)
-    answer = inquiry.parse(done.text)
+    own = inquiry.own_answer(peer.engine, peer.host, done.text, done.err)
+    answer = replace(inquiry.parse(done.text), own=own)
     return Visit(peer.host, answer, time.monotonic() - began, skew_of(answer.clock, before, time.time()))
 
 
@@ -172,16 +175,22 @@ def _host(visit: Visit) -> dict[str, Any]:
     return {
         "host": visit.host.name,
         "reachable": True,
-        "engine": {"version": str(answer.server.get("Version", "")), "store": answer.store, "id": answer.daemon or None}
-        if answer.server
-        else None,
+        "engine": _engine(answer),
         "platform": answer.platform or None,
-        "free": answer.free,
+        "free": answer.room,
         "gpus": [
             {"name": gpu.name, "capability": gpu.capability, "driver": gpu.driver}
             for gpu in (answer.smi.gpus if answer.smi else ())
         ],
     }
+
+
+def _engine(answer: Answer) -> dict[str, Any] | None:
+    if answer.engine:
+        return {"version": answer.engine.version, "store": answer.engine.store, "id": answer.daemon or None}
+    if answer.own is not None or not answer.server:
+        return None
+    return {"version": str(answer.server.get("Version", "")), "store": answer.store, "id": answer.daemon or None}
 
 
 def rows(report: Report, *, quiet: bool = False) -> tuple[list[tuple[str, str, str, str]], list[str]]:

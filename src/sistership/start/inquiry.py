@@ -9,12 +9,18 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Final
 
+from sistership.errors import SistershipError
+from sistership.host.answers import MARK, free_bytes, sections
+from sistership.host.commands import Commands, EngineFacts
+from sistership.host.docker import store_of
 from sistership.host.engines import Engine
-from sistership.host.facts import sections, store_of
+from sistership.matrix.model import Host
 from sistership.start.nvidia import Smi
 from sistership.start.nvidia import parse as parse_smi
 
 TOOLS: Final = ("zstd", "gzip", "sha256sum", "shasum", "openssl", "flock", "timeout")
+#: What the names of the sections begin with that a kind of engine other than Docker answers.
+_OWN: Final = "engine "
 _ARCH: Final = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64", "armv7l": "arm"}
 
 
@@ -45,6 +51,7 @@ class Answer:
         cards: PCI addresses of NVIDIA cards, driver or not.
         smi: what nvidia-smi said; None: there is none.
         cdi: names of NVIDIA's CDI files.
+        own: what an engine of another kind than Docker said, or why it said nothing; None: the matrix means Docker.
     """
 
     system: str = ""
@@ -73,10 +80,30 @@ class Answer:
     cards: tuple[str, ...] = ()
     smi: Smi | None = None
     cdi: tuple[str, ...] = ()
+    own: EngineFacts | SistershipError | None = None
+
+    @property
+    def engine(self) -> EngineFacts | None:
+        """An engine of another kind than Docker, where it answered."""
+        return self.own if isinstance(self.own, EngineFacts) else None
+
+    @property
+    def folder(self) -> str:
+        """Where the engine keeps its images; of other kinds than Docker the disk is known alone. "" when unknown."""
+        if self.engine:
+            return (self.engine.disk.split() or [""])[-1]
+        return str(self.info.get("DockerRootDir") or "")
+
+    @property
+    def room(self) -> int | None:
+        """Free bytes there."""
+        return free_bytes(self.engine.disk) if self.engine else self.free
 
     @property
     def platform(self) -> str:
         """The engine's platform, or the machine's where no engine answered; "" when neither is known."""
+        if self.engine:
+            return self.engine.platform
         machine = _ARCH.get(self.system.partition(" ")[2], "")
         server = self.server or self.as_root or {}
         arch = server.get("Arch") or machine
@@ -90,6 +117,8 @@ class Answer:
     @property
     def daemon(self) -> str:
         """The engine's own ID."""
+        if self.engine:
+            return self.engine.daemon
         return str(self.info.get("ID") or "")
 
     @property
@@ -108,17 +137,45 @@ class Answer:
         """Whether the engine's command is Podman, under whichever name."""
         return "podman" in self.cli.lower()
 
+    @property
+    def other_kind(self) -> tuple[str, ...]:
+        """The keys of the matrix by which its engine can be used, where that is not Docker; () where it may be."""
+        if self.is_podman or (self.podman and "docker" not in self.programs):
+            return ("engine: podman",)
+        sockets = [each for each in self.sockets if each.endswith("/containerd.sock")]
+        if "docker" in self.programs or self.server or "ctr" not in self.programs or not sockets:
+            return ()
+        address = [] if "/run/containerd/containerd.sock" in sockets else [f'docker_host: "unix://{sockets[0]}"']
+        return ("engine: containerd", *address, *([] if self.uid == 0 else ["sudo: true"]))
 
-def script(docker: str) -> str:
+
+def script(docker: str, functions: str = "") -> str:
     """The script.
 
     Args:
         docker: shell words that start the engine's CLI there.
+        functions: of a kind of engine other than Docker, which is asked in its own way too.
     """
     # A function with this name cannot carry `timeout`: that is a program, and starts programs only.
     limited = f'if command -v timeout >/dev/null 2>&1; then timeout 15 {docker} "$@"; else {docker} "$@"; fi'
     head = f'tools="{" ".join(TOOLS)}"\ncli() {{ {limited}; }}\n'
-    return head + files("sistership.start").joinpath("inquiry.sh").read_text()
+    text = head + files("sistership.start").joinpath("inquiry.sh").read_text()
+    if not functions:
+        return text
+    mark = f"sec() {{ printf '\\n{MARK}{_OWN}%s\\n' \"$1\"; }}"
+    return f"{text}\n{functions}\n{mark}\nsec machine; uname -m\nask_engine\ntrue\n"
+
+
+def own_answer(engine: Commands, host: Host, text: str, errors: str) -> EngineFacts | SistershipError | None:
+    """What an engine of another kind than Docker said, in what the script printed."""
+    if engine.kind == "docker":
+        return None
+    said = sections(text)
+    own = {name.removeprefix(_OWN): body for name, body in said.items() if name.startswith(_OWN)}
+    try:
+        return engine.answers(host, {**own, "boot": said.get("boot", "")}, errors)
+    except SistershipError as error:
+        return error
 
 
 def parse(text: str) -> Answer:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sistership.errors import SistershipError
-from sistership.host.facts import ZSTD_SINCE, parse_version
+from sistership.host.answers import parse_version
+from sistership.host.docker import ZSTD_SINCE
 from sistership.matrix.cuda import unsupported
 from sistership.matrix.model import Host
 from sistership.start.doctor import Visit
@@ -70,11 +71,18 @@ def row(visit: Visit) -> Row:
     host, answer = visit.host, visit.answer
     if isinstance(answer, SistershipError):
         return Row(host.name, tuple(_way(host)), answer.what, usable=False)
+    if answer.other_kind and (answer.is_podman or not (answer.elsewhere or answer.engines)):
+        about = answer.cli if answer.is_podman else answer.podman or "containerd"
+        return Row(
+            host.name,
+            (*_way(host), *answer.other_kind, *_kind(answer)),
+            about,
+            capabilities=_capabilities(answer),
+            builds=False,
+        )
     if answer.server is None and answer.as_root is None and not answer.elsewhere and not answer.engines:
         trouble = next(each for each in judge(Wanted(host), answer, 0.0) if each.level is Level.PROBLEM)
         return Row(host.name, tuple(_way(host)), trouble.what.partition(" (")[0], usable=False)
-    if answer.is_podman:
-        return Row(host.name, tuple(_way(host)), f"{answer.cli}: sistership needs Docker", usable=False)
     return Row(
         host.name,
         (*_way(host), *_engine(host, answer), *_kind(answer)),

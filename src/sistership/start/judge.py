@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
-from sistership.errors import HostUnfitError
-from sistership.host.engines import DEFAULT, no_engine, refuse_elsewhere, refuse_several
-from sistership.host.facts import ZSTD_SINCE, parse_version
-from sistership.host.inventory import engine_chosen
+from sistership.errors import HostUnfitError, SistershipError
+from sistership.host.answers import parse_version
+from sistership.host.docker import ZSTD_SINCE
+from sistership.host.engines import DEFAULT, engine_chosen, no_engine, refuse_elsewhere, refuse_several
 from sistership.matrix.model import Host, Variant
 from sistership.start.cards import cards
 from sistership.start.findings import Finding, fine, from_error, problem, warning
@@ -24,6 +24,8 @@ GIB: Final = 1 << 30
 _ROOM: Final = 10 * GIB
 #: Seconds that a clock may differ: more confuses certificates, package signatures and whoever reads two logs.
 CLOCK: Final = 30
+#: How kinds of engines are called.
+_KINDS: Final = {"podman": "Podman"}
 _HASHES: Final = ("sha256sum", "shasum", "openssl")
 _INFLATE: Final = ("zstd", "gzip")
 
@@ -54,7 +56,7 @@ def judge(wanted: Wanted, answer: Answer, skew: float) -> list[Finding]:
         cure = f"see what comes of it by hand: ssh {wanted.host.ssh or name} uname -sm"
         return [problem(name, "shell", "it ran nothing of what it was asked", cure)]
     found = [*_engine(wanted, answer), *_others(wanted.host, answer)]
-    if answer.info and not answer.is_podman:
+    if answer.info and not answer.is_podman and answer.own is None:
         found += [fine(name, "store", f"{answer.store}, in {answer.info.get('DockerRootDir') or 'an unknown folder'}")]
         found += _builder(wanted, answer)
     found += _platform(wanted, answer)
@@ -65,10 +67,13 @@ def judge(wanted: Wanted, answer: Answer, skew: float) -> list[Finding]:
 
 def _engine(wanted: Wanted, answer: Answer) -> list[Finding]:
     host = wanted.host
+    if isinstance(answer.own, SistershipError):
+        return [from_error(host.name, "engine", answer.own)]
+    if answer.own is not None:
+        return [fine(host.name, "engine", f"{_KINDS.get(host.engine, host.engine)} {answer.own.version}")]
     if answer.is_podman:
-        what = f"{answer.cli or answer.podman}: Podman, and `ship` speaks to Docker only"
-        cure = "install Docker Engine there, or name its command with `docker: /path/to/docker`"
-        return [problem(host.name, "engine", what, cure)]
+        what = f"{answer.cli or answer.podman}: Podman, and the matrix says Docker"
+        return [problem(host.name, "engine", what, _write(host, answer.other_kind))]
     if answer.server is None:
         return [_no_engine(host, answer)]
     how = "rootless" if any("rootless" in str(each) for each in answer.info.get("SecurityOptions") or []) else "rootful"
@@ -96,25 +101,32 @@ def _no_engine(host: Host, answer: Answer) -> Finding:
     if answer.elsewhere and PurePath(host.docker).name == host.docker:
         cure = f"write it in the matrix: {host.name}: {{docker: {answer.elsewhere[0]}}}"
         return problem(host.name, "engine", "the docker command is not on PATH there", cure)
-    if answer.podman and "docker" not in answer.programs:
-        return problem(host.name, "engine", f"no docker command, but {answer.podman}", "install Docker Engine there")
+    if answer.other_kind:
+        there = answer.podman if "podman" in answer.other_kind[0] else "containerd and its ctr"
+        return problem(host.name, "engine", f"no docker command, but {there}", _write(host, answer.other_kind))
     return from_error(host.name, "engine", error)
+
+
+def _write(host: Host, keys: Sequence[str]) -> str:
+    return f"write it in the matrix: {host.name}: {{{', '.join(keys)}}}"
 
 
 def _others(host: Host, answer: Answer) -> list[Finding]:
     """Further engines on the machine, and whether it is clear which is meant."""
     found = []
-    if not engine_chosen(host):
+    if not engine_chosen(host) and answer.own is None:
         try:
             refuse_elsewhere(host.name, answer.endpoint, local=host.local)
             refuse_several(host.name, answer.endpoint, answer.engines)
         except HostUnfitError as error:
             found.append(from_error(host.name, "engine", error))
     also = []
-    if answer.podman and not answer.is_podman:
+    if answer.podman and not answer.is_podman and host.engine != "podman":
         also.append(answer.podman)
     # Docker brings a containerd of its own, at the first of these places.
     own = {"/run/containerd/containerd.sock"} if answer.server is not None else set()
+    if host.engine == "containerd":
+        own = {(host.docker_host or "/run/containerd/containerd.sock").removeprefix("unix://")}
     also += [
         f"containerd at {each}" for each in answer.sockets if each.endswith("/containerd.sock") and each not in own
     ]
@@ -159,14 +171,16 @@ def _same(one: str, other: str) -> bool:
 
 
 def _disk(name: str, answer: Answer) -> list[Finding]:
-    where = answer.info.get("DockerRootDir")
+    where = answer.folder
     if not where:
         return []
-    if answer.free is None:
-        return [warning(name, "disk", f"free space in {where} is not known", "see what `docker system df` says there")]
-    text = f"{answer.free / GIB:.1f} GiB free in {where}"
-    if answer.free < _ROOM:
-        return [warning(name, "disk", f"{text}; a CUDA image takes several", "make room: docker image prune")]
+    if answer.room is None:
+        cure = "see what `df` says there" if answer.own else "see what `docker system df` says there"
+        return [warning(name, "disk", f"free space in {where} is not known", cure)]
+    text = f"{answer.room / GIB:.1f} GiB free in {where}"
+    if answer.room < _ROOM:
+        cure = "make room there" if answer.own else "make room: docker image prune"
+        return [warning(name, "disk", f"{text}; a CUDA image takes several", cure)]
     return [fine(name, "disk", text)]
 
 
@@ -196,8 +210,8 @@ def _tools(name: str, answer: Answer) -> list[Finding]:
 
 def _sudo(host: Host, answer: Answer) -> list[Finding]:
     """Whether root can be asked for. `sudo -n true` may fail where sudoers allow docker alone: the engine decides."""
-    if host.sudo and answer.server is not None:
-        return [fine(host.name, "sudo", "lets us use docker without a password")]
+    if host.sudo and (answer.server is not None or answer.engine):
+        return [fine(host.name, "sudo", f"lets us use {PurePath(host.docker).name} without a password")]
     if host.sudo or answer.sudo is None or answer.uid == 0:
         return []  # the engine's finding says it
     return [fine(host.name, "sudo", "works without a password" if answer.sudo else "asks for a password")]

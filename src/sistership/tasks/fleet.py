@@ -65,7 +65,13 @@ def status(run: Run, *, json: bool = False) -> None:
 
 
 def _state_json(host: HostState) -> dict[str, object]:
-    engine = host.engine and {"version": host.engine.version, "store": host.engine.store, "driver": host.engine.driver}
+    found = host.engine
+    engine = found and {
+        "name": found.name,
+        "version": found.version,
+        "store": found.store or None,
+        "driver": found.driver,
+    }
     return {"host": host.name, "state": host.state, "address": host.address or None, "engine": engine}
 
 

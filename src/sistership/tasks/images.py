@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sistership.image.bases import Base
     from sistership.image.release import Release
     from sistership.recipe.recipe import Recipe
+    from sistership.ship.host import Shipped
     from sistership.ship.road import Road
     from sistership.tasks.session import Session
 
@@ -205,9 +206,9 @@ def ship(
     roads = roads_of(session, releases, via)
     store = session.store()
     older = None if kept is None else older_of(session, session.variants(variant), kept)
-    results: list[rooms.Shipped] = []
+    results: list[Shipped] = []
 
-    def ended(shipped: rooms.Shipped, seconds: float) -> None:
+    def ended(shipped: Shipped, seconds: float) -> None:
         run.reporter.tell(show.outcome(shipped, seconds))
 
     ship_all = partial(rooms.ship_all, jobs=at_once, older=older, minimize=few)

@@ -13,7 +13,8 @@ from sistership.errors import ShipError, SistershipError, UsageError
 from sistership.tasks.verb import matrix_path
 
 if TYPE_CHECKING:
-    from sistership.host.facts import HeldImage, HostFacts
+    from sistership.host.facts import HostFacts
+    from sistership.host.held import HeldImage
     from sistership.host.inventory import Peer
     from sistership.image.release import Release
     from sistership.matrix.model import Host

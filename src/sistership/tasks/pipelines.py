@@ -73,7 +73,7 @@ def export(
     """Write one built image into one file: archive and OCI layout, identity, and its sha256 beside it."""
     from sistership.image.exchange import write  # noqa: PLC0415 - keeps --list and --help quick
     from sistership.image.exported import Exported  # noqa: PLC0415
-    from sistership.ship.ship import check_store  # noqa: PLC0415
+    from sistership.ship.sound import check_store  # noqa: PLC0415
     from sistership.tasks.session import Session  # noqa: PLC0415
 
     if not output:

@@ -79,7 +79,7 @@ def of_variant(
     """
     from sistership.registry.place import tag_of  # noqa: PLC0415 - keeps --list and --help quick
     from sistership.ship.road import push_all, to_push  # noqa: PLC0415
-    from sistership.ship.ship import check_store  # noqa: PLC0415
+    from sistership.ship.sound import check_store  # noqa: PLC0415
 
     for release in group:
         check_store(release, store, deep=False)

@@ -12,8 +12,8 @@ from sistership.report.events import Begin, HostDone, Plan, Trouble, mebibytes
 from sistership.report.jsonlines import JSON_VERSION as JSON_VERSION  # noqa: PLC0414 - documents have the same
 from sistership.report.table import coloured, render, terminal_width
 from sistership.ship.difference import NO_OLDER
+from sistership.ship.host import Shipped
 from sistership.ship.plan import HostPlan
-from sistership.ship.ship import Shipped
 from sistership.tasks.troubles import HostTrouble, blocks
 from sistership.verify.hosts import HostVerdict
 from sistership.verify.verdict import Kind, expected_ids

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sistership.host.commands import Commands
 from sistership.host.inventory import Peer
 from sistership.host.transport import quote
 
@@ -15,20 +16,54 @@ SHA256 = (
 )
 
 
-def hash_script(docker: str, image_id: str, paths: tuple[str, ...]) -> str:
-    """Prints one hash a line, in the order of `paths`; nothing of the image is run.
+#: `read_out PATH`: prints a regular file of the open image.
+#:
+#: Straight from the engine's own folder where this user can read it (three times as fast as by its CLI, Engine 26.1),
+#: and only where that is certain to be the file of the image: it lies in the topmost folder that has its directory,
+#: and no symbolic link is on the way.
+READ_OUT = r"""
+read_out() {
+  parent=${1%/*}
+  IFS=:
+  for folder in $folders; do
+    if [ ! -d "$folder$parent" ]; then
+      # A folder above may hide what lies below it: then its place is taken by what is no folder.
+      path=$parent
+      while [ -n "$path" ] && [ ! -e "$folder$path" ]; do path=${path%/*}; done
+      [ -d "$folder$path" ] && continue
+      break
+    fi
+    there=$(cd "$folder" && pwd -P)$parent
+    [ "$(cd "$folder$parent" && pwd -P)" = "$there" ] && [ -f "$there/${1##*/}" ] && [ ! -L "$there/${1##*/}" ] &&
+      cat "$there/${1##*/}" 2>/dev/null && return
+    break
+  done
+  copy_out "$1" 2>/dev/null | tar -xO 2>/dev/null
+}
+"""
 
-    The files come out of a container that is made, read and removed: what the engine would really run.
+#: Files that a host hashes at a time.
+_AT_ONCE = 4
+
+
+def hash_script(engine: Commands, image_id: str, paths: tuple[str, ...]) -> str:
+    """Prints `NUMBER HASH` a line for each of `paths`, counted from 0, in any order; nothing of the image is run.
+
+    The files are those of a container that is made, read and removed: what the engine would really run.
     """
-    create = f"{docker} create --pull never --network none --entrypoint /sistership-proof {quote(image_id)}"
-    lines = [f"sum {quote(path)}" for path in paths]
-    body = "\n".join(lines)
-    return f"""
-id=$({create} 2>/dev/null | tail -n 1)
-[ -n "$id" ] || exit 1
-trap '{docker} rm -fv "$id" >/dev/null 2>&1' EXIT
-sum() {{ {docker} cp "$id:$1" - 2>/dev/null | tar -xO 2>/dev/null | {SHA256}; }}
+    workers = [
+        "\n".join(f"sum {number} {quote(path)}" for number, path in enumerate(paths) if number % _AT_ONCE == first)
+        for first in range(min(_AT_ONCE, len(paths)))
+    ]
+    body = "\n".join(f"{{\n{worker}\n}} &" for worker in workers)
+    return f"""{engine.functions}
+{READ_OUT}
+open_image {quote(image_id)} >&2 || exit 1
+trap 'close_image >/dev/null 2>&1' EXIT
+folders=$(image_folders)
+sum() {{ sum=$(read_out "$2" | {SHA256}); echo "$1 $sum"; }}
 {body}
+wait
 """
 
 
@@ -44,9 +79,6 @@ def differing_file(peer: Peer, image_id: str, expected: Mapping[str, str]) -> st
         HostUnreachableError: the connection was cut.
     """
     paths = tuple(sorted(expected))
-    done = peer.transport.run(hash_script(peer.docker, image_id, paths), timeout=3600)
-    found = done.text.split()
-    for number, path in enumerate(paths):
-        if number >= len(found) or found[number] != expected[path]:
-            return path
-    return None
+    done = peer.transport.run(hash_script(peer.engine, image_id, paths), timeout=3600)
+    found = dict(line.split() for line in done.text.splitlines() if len(line.split()) == 2)  # noqa: PLR2004 - a pair
+    return next((path for number, path in enumerate(paths) if found.get(str(number)) != expected[path]), None)

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from sistership.errors import ShipError
-from sistership.host.facts import HeldImage, HostFacts
+from sistership.host.commands import Commands
+from sistership.host.facts import HostFacts
+from sistership.host.held import HeldImage
 from sistership.host.inventory import Peer
 from sistership.host.transport import Sink, quote
 
@@ -50,7 +52,7 @@ def save(peer: Peer, image_id: str, sink: Sink) -> None:
         ShipError: the engine cannot give it.
         HostUnreachableError: the connection was cut.
     """
-    done = peer.transport.run(f"{peer.docker} save {quote(image_id)}", sink=sink)
+    done = peer.transport.run(f"{peer.engine.functions}\nsave_image {quote(image_id)}", sink=sink)
     if done.status != 0:
         raise ShipError(
             f"its engine cannot save {image_id[7:19]}",
@@ -60,15 +62,13 @@ def save(peer: Peer, image_id: str, sink: Sink) -> None:
         )
 
 
-def file_script(docker: str, image_id: str, path: str) -> str:
+def file_script(engine: Commands, image_id: str, path: str) -> str:
     """Prints a tar with one file of an image, out of a container that is made and removed; nothing of it is run."""
-    create = f"{docker} create --pull never --network none --entrypoint /sistership-proof {quote(image_id)}"
-    return f"""
-id=$({create} 2>&1) || {{ printf '%s\\n' "$id" >&2; exit 1; }}
-id=$(printf '%s\\n' "$id" | tail -n 1)
-trap '{docker} rm -fv "$id" >/dev/null 2>&1' EXIT
-{docker} cp "$id:"{quote(path)} - && exit 0
-{docker} inspect "$id" >/dev/null 2>&1 && exit {_NO_FILE}
+    return f"""{engine.functions}
+open_image {quote(image_id)} >&2 || exit 1
+trap 'close_image >/dev/null 2>&1' EXIT
+copy_out {quote(path)} && exit 0
+is_open && exit {_NO_FILE}
 exit 1
 """
 
@@ -90,7 +90,7 @@ def file_of(peer: Peer, image_id: str, path: str) -> bytes | None:
         # The rest of a huge file goes nowhere; the tar is then cut, and that is told.
         taken.extend(chunk[: MOST - len(taken)])
 
-    done = peer.transport.run(file_script(peer.docker, image_id, path), sink=take, timeout=120)
+    done = peer.transport.run(file_script(peer.engine, image_id, path), sink=take, timeout=120)
     if done.status == _NO_FILE:
         return None
     if done.status != 0:

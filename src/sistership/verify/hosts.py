@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from sistership.errors import HostUnfitError, HostUnreachableError, SistershipError, worst
-from sistership.host.facts import HostFacts, probe
+from sistership.host.answers import sections
+from sistership.host.facts import HostFacts, facts_from, probe, probe_script
 from sistership.host.inventory import Peer
 from sistership.host.transport import quote
 from sistership.image.release import Release, by_variant, for_platform, same_platform
@@ -17,6 +18,9 @@ from sistership.verify.deep import differing_file
 from sistership.verify.verdict import Kind, Proof, Verdict, candidate, judge
 
 T = TypeVar("T")
+
+#: Seconds that a host may take to say what it holds and to make a container.
+_PATIENCE = 180
 
 
 @dataclass(frozen=True)
@@ -79,14 +83,47 @@ def from_error(error: SistershipError) -> Verdict:
     return Verdict(kind, why=why, hint=error.hint or "", code=error.code)
 
 
-def verdict_on(peer: Peer, release: Release, facts: HostFacts, *, deep: bool = False) -> Verdict:
+@dataclass(frozen=True)
+class Seen:
+    """A host as it was at one moment, and what was proven then.
+
+    Attributes:
+        proofs: image ID → whether a container can be made of it.
+    """
+
+    facts: HostFacts
+    proofs: Mapping[str, Proof] = field(default_factory=dict)
+
+
+def look(peer: Peer, references: Sequence[str], name: str) -> Seen:
+    """A probe, and the proof for the image of one name, in one round trip.
+
+    Args:
+        references: see probe_script.
+        name: whose image is to be proven; it need not be there.
+
+    Raises:
+        SistershipError: see probe.
+    """
+    script = f'{probe_script(peer.engine, references)}\nsec proof; prove_image {quote(name)} 2>&1; echo "status $?"'
+    done = peer.transport.run(f"{script}\ntrue", timeout=_PATIENCE)
+    facts = facts_from(peer, done)
+    held = facts.tagged(name)
+    said, _, status = sections(done.text).get("proof", "").rpartition("status ")
+    return Seen(facts, {held.id: Proof(status.strip() == "0", said.strip())} if held else {})
+
+
+def verdict_on(
+    peer: Peer, release: Release, facts: HostFacts, *, deep: bool = False, proofs: Mapping[str, Proof] | None = None
+) -> Verdict:
     """The verdict on one release, with a container made and removed as proof.
 
     Args:
         deep: where that says it is there, hash its files too.
+        proofs: what was proven already, by image ID.
     """
     held = candidate(release, facts) if same_platform(facts.platform, release.image.platform) else None
-    proof = prove(peer, held.id) if held else None
+    proof = ((proofs or {}).get(held.id) or prove(peer, held.id)) if held else None
     verdict = judge(release, facts, proof, gpus_without_code(peer, release))
     if deep and held and verdict.kind in (Kind.OK, Kind.TAG_MOVED):
         return looked_inside(peer, release, held.id) or verdict
@@ -122,12 +159,7 @@ def gpus_without_code(peer: Peer, release: Release) -> tuple[str, ...]:
 
 def prove(peer: Peer, image_id: str) -> Proof:
     """Make a container from an image and remove it; it is never started."""
-    create = f"{peer.docker} create --pull never --network none --entrypoint /sistership-proof {quote(image_id)}"
-    script = f"""
-id=$({create} 2>&1) || {{ printf '%s\\n' "$id"; exit 1; }}
-{peer.docker} rm -fv "$(printf '%s\\n' "$id" | tail -n 1)" >/dev/null
-"""
-    done = peer.transport.run(script, timeout=120)
+    done = peer.transport.run(f"{peer.engine.functions}\nprove_image {quote(image_id)}", timeout=120)
     return Proof(done.status == 0, done.text.strip())
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sistership.host.facts import HeldImage, HostFacts
+from sistership.host.facts import HostFacts
+from sistership.host.held import HeldImage
 from sistership.image.identity import Image
 from sistership.image.release import Release, same_platform, short
 
@@ -80,10 +81,10 @@ class Verdict:
 def expected_ids(image: Image, store: str) -> tuple[str, ...]:
     """Every ID that the engine may show for this very image.
 
-    The classic store shows the config digest; the containerd store the digest of the manifest that was loaded,
-    with zstd layers or with plain ones.
+    The classic store and Podman show the config digest; the containerd store the digest of the manifest that was
+    loaded, with zstd layers or with plain ones.
     """
-    return (image.config,) if store == "classic" else (image.manifest, image.manifest_plain)
+    return (image.manifest, image.manifest_plain) if store == "containerd" else (image.config,)
 
 
 def candidate(release: Release, facts: HostFacts) -> HeldImage | None:
@@ -165,10 +166,10 @@ def same_by_fields(release: Release, held: HeldImage, store: str) -> bool:
 
     The containerd store shows the config digest nowhere. All layers in order, the platform, the creation date
     and all runtime fields are compared instead; without the config at hand nothing is ever equal.
-    On the classic store the ID is the config digest, so another ID is another image.
+    Elsewhere the ID is the config digest, so another ID is another image.
     """
     config = release.fields
-    if store == "classic" or config is None or held.diff_ids != release.image.diff_ids or not held.diff_ids:
+    if store != "containerd" or config is None or held.diff_ids != release.image.diff_ids or not held.diff_ids:
         return False
     return (
         same_platform(held.platform, release.image.platform)

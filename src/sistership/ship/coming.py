@@ -1,0 +1,46 @@
+"""Shell that reads a staged file while it arrives."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Tenths of a second without a byte after which a host no longer waits for a layer: longer than any link may stall,
+#: and than a host takes to make a large layer of a difference.
+_PATIENCE: Final = 6000
+
+#: `coming FILE`: prints FILE while it arrives as FILE.part, and ends when it has its name and all was printed.
+#:
+#: One descriptor is read on and on, so that it does not matter when the file gets its name. It fails, perhaps after it
+#: printed something, when the file `$promise` is gone, or when nothing arrives any more.
+FUNCTIONS: Final = f"""
+tick=1; sleep 0.1 2>/dev/null || tick=10
+idle=0; before=
+pause() {{
+  [ -f "$promise" ] || return 1
+  now=$(wc -c 2>/dev/null < "$1.part")
+  if [ "$now" = "$before" ]; then idle=$((idle + tick)); else idle=0; before=$now; fi
+  [ "$idle" -lt {_PATIENCE} ] || return 1
+  if [ "$tick" -eq 1 ]; then sleep 0.1; else sleep 1; fi
+}}
+follow() {{
+  opened=yes
+  while :; do
+    whole=; [ ! -f "$1" ] || whole=yes
+    cat || return 1
+    [ -z "$whole" ] || return 0
+    pause "$1" || return 1
+  done
+}}
+coming() {{
+  opened=
+  while :; do
+    for file in "$1" "$1.part"; do
+      [ -f "$file" ] || continue
+      # Renamed just now? Then the next round finds it.
+      {{ follow "$1" < "$file"; }} 2>/dev/null && return 0
+      [ -z "$opened" ] || return 1
+    done
+    pause "$1" || return 1
+  done
+}}
+"""

@@ -1,0 +1,256 @@
+"""containerd without Docker, as Kubernetes nodes have it: every verb that works on a host works by ctr alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sistership import fleet as practice
+from sistership.fleet import containers
+from sistership.host.facts import probe, same_daemons
+from sistership.host.inventory import connected
+from sistership.image.release import Release
+from sistership.matrix.model import Host
+from sistership.report.events import Silent
+from sistership.ship.older import Ours
+from sistership.ship.plan import HostPlan
+from sistership.ship.prune import Older, Pruned, prune_all
+from sistership.ship.ship import Shipped, plan_all, ship_all
+from sistership.verify.hosts import verify_all
+from sistership.verify.verdict import Verdict
+
+from . import test_difference
+from .test_difference import Made, states
+
+if TYPE_CHECKING:
+    from tests.fleet.conftest import Fleet
+
+#: Three releases of files that nothing runs: no builder is needed.
+made = test_difference.made
+NAME = "containerd"
+#: As Kubernetes writes the name of the difference test's image.
+PEOPLE = "docker.io/library/difference-sample:v1"
+CTR = "ctr --namespace k8s.io"
+WIPE = f"""
+{CTR} containers ls -q | xargs -r {CTR} containers rm
+{CTR} images ls -q | xargs -r {CTR} images rm --sync >/dev/null
+rm -rf ~/.cache/sistership/stage
+"""
+#: Somebody with a login and sudo; the first file of sshd that names a setting decides.
+WORKER = """
+set -e
+useradd --password '*' -m worker
+echo 'worker ALL=(root) NOPASSWD: ALL' > /etc/sudoers.d/worker
+mkdir -p ~worker/.ssh
+cp /etc/practice/authorized_keys ~worker/.ssh/
+chown -R worker: ~worker/.ssh
+echo 'AuthorizedKeysFile /etc/practice/authorized_keys .ssh/authorized_keys' > /etc/ssh/sshd_config.d/a-worker.conf
+kill -HUP "$(cat /run/sshd.pid)"
+"""
+NO_WORKER = """
+userdel -rf worker 2>/dev/null
+rm -f /etc/sudoers.d/worker /etc/ssh/sshd_config.d/a-worker.conf
+kill -HUP "$(cat /run/sshd.pid)"
+"""
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
+
+
+@pytest.fixture(scope="module")
+def node(fleet: Fleet) -> Iterator[Fleet]:
+    """The fleet with a host that has containerd alone; if it was not there before, it is gone afterwards."""
+    before = {name: host.id for name, host in containers.all_of_fleet(containers.connect()).items()}
+    states = practice.up(fleet.project, hosts=[NAME], report=print)
+    yield replace(fleet, states={**fleet.states, **{state.name: state for state in states}})
+    if NAME not in before:
+        practice.remove(fleet.project, hosts=[NAME], report=print)
+    assert {name: host.id for name, host in containers.all_of_fleet(containers.connect()).items()} == before
+
+
+@pytest.fixture
+def empty(node: Fleet) -> Iterator[Fleet]:
+    """That host without any image."""
+    node.ssh(NAME, WIPE)
+    yield node
+    node.ssh(NAME, WIPE)
+
+
+def hosts(fleet: Fleet, **changes: object) -> list[Host]:
+    """The host as a matrix names it."""
+    row = Host(NAME, ssh=NAME, ssh_config=fleet.files.ssh_config, docker="ctr", engine="containerd", namespace="k8s.io")
+    return [replace(row, **changes)]  # type: ignore[arg-type]
+
+
+def ship(fleet: Fleet, made: Made, number: int, *, minimize: bool = False) -> tuple[Shipped, HostPlan]:
+    """Ship a release, look into all of its files there; what came of it and what was planned before."""
+    with connected(hosts(fleet)) as peers:
+        (plan,) = plan_all(peers, [made.releases[number]], made.store, minimize=minimize)
+        assert isinstance(plan, HostPlan), plan
+        (shipped,) = ship_all(peers, [made.releases[number]], made.store, Silent(), lambda *_: None, minimize=minimize)
+    assert shipped.code == 0, (shipped.verdict, shipped.error)
+    assert verdict(fleet, made.releases[number], deep=True).kind.value == "ok"
+    return shipped, plan
+
+
+def verdict(fleet: Fleet, release: Release, *, deep: bool = False) -> Verdict:
+    """What verify says."""
+    with connected(hosts(fleet)) as peers:
+        return verify_all(peers, [release], deep=deep)[0].verdict
+
+
+def prune(fleet: Fleet, made: Made, current: Sequence[int], *, keep: int = 0) -> Pruned:
+    """Remove what is old, when these releases are what the lock says."""
+    releases = [made.releases[number] for number in current]
+    ours = Ours({releases[0].reference: "difference"}, frozenset({releases[0].reference}), tuple(releases))
+    with connected(hosts(fleet)) as peers:
+        return prune_all(peers, Older(ours, keep), Silent(), act=True)[0]
+
+
+def names(fleet: Fleet) -> dict[str, str]:
+    """Name → manifest digest of everything in the namespace."""
+    rows = [line.split() for line in fleet.ssh(NAME, f"{CTR} images ls").splitlines()[1:]]
+    return {row[0]: row[2] for row in rows}
+
+
+def snapshot_file(fleet: Fleet, path: str) -> str:
+    """Where a file of an unpacked layer lies on the host's disk."""
+    folder = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots"
+    return fleet.ssh(NAME, f"find {folder} -path '*/fs/{path}' | tail -n 1").strip()
+
+
+def test_ship_verify_and_only_what_is_missing(empty: Fleet, made: Made) -> None:
+    """Whole, then only a changed program: the ID is M, names are as Kubernetes writes them, pinned; nothing stays."""
+    first, second = made.releases[1], made.releases[2]
+    assert verdict(empty, first).kind.value == "missing"
+    shipped, plan = ship(empty, made, 1)
+    assert shipped.verdict.shown == first.image.manifest
+    assert states(plan) == ["send", "send", "send"]
+    assert names(empty) == {
+        # The CRI plugin's own.
+        first.image.config: first.image.manifest,
+        PEOPLE: first.image.manifest,
+        first.unique: first.image.manifest,
+    }
+    shipped, plan = ship(empty, made, 2)
+    assert states(plan) == ["have", "have", "send"]
+    assert shipped.sent == plan.send < 10_000
+    held = names(empty)
+    assert held[PEOPLE] == held[second.unique] == second.image.manifest
+    (rollback,) = [name for name in held if ":rollback-" in name]
+    assert held[rollback] == first.image.manifest
+    pinned = f"{CTR} images ls | grep io.cri-containerd.pinned=pinned | cut -d' ' -f1"
+    assert set(empty.ssh(NAME, pinned).split()) == {PEOPLE, first.unique, second.unique, rollback}
+    shipped, plan = ship(empty, made, 2)
+    assert shipped.sent == 0
+    left = f"ls ~/.cache/sistership/stage; {CTR} containers ls -q; {CTR} snapshots ls | grep -v Committed | tail -n +2"
+    assert empty.ssh(NAME, f"{left}; {CTR} leases ls -q; ls -d /tmp/sistership.* 2>/dev/null; true") == ""
+
+
+def test_the_new_image_outlives_the_one_below(empty: Fleet, made: Made) -> None:
+    """After a partial load prune takes the older image, the CRI plugin's name of it too; the new one stays whole."""
+    ship(empty, made, 1)
+    ship(empty, made, 2)
+    assert prune(empty, made, [2]).freed is not None
+    new = made.releases[2]
+    assert names(empty) == dict.fromkeys((new.image.config, PEOPLE, new.unique), new.image.manifest)
+    held = set(empty.ssh(NAME, f"{CTR} content ls -q").split())
+    assert {layer.digest for layer in new.image.layers} <= held
+    assert made.releases[1].image.layers[2].digest not in held
+    assert verdict(empty, new, deep=True).kind.value == "ok"
+
+
+def test_prune_keeps_what_a_container_lies_on(empty: Fleet, made: Made) -> None:
+    """A container made by a name that has moved to another image since still keeps its own; it is told by which."""
+    ship(empty, made, 1)
+    empty.ssh(NAME, f"{CTR} containers create {PEOPLE} worker /app/bin/x")
+    ship(empty, made, 2)
+    found = prune(empty, made, [2])
+    (kept,) = [fate for fate in found.fates if fate.image.id == made.releases[1].image.manifest]
+    assert kept.keep == "used by container worker"
+    empty.ssh(NAME, f"{CTR} containers rm worker")
+    found = prune(empty, made, [2])
+    assert [fate.image.id for fate in found.going] == [made.releases[1].image.manifest]
+
+
+@pytest.mark.parametrize("blob", [1, 2])
+def test_a_lost_layer_is_found_and_sent(empty: Fleet, made: Made, blob: int) -> None:
+    """An image without one of its layers is incomplete whatever its ID says; a ship sends what is not there."""
+    release = made.releases[1]
+    ship(empty, made, 1)
+    digest = release.image.layers[blob].digest
+    # Unpacked it would still run: what was unpacked goes too, as after a repair of the node's disk.
+    lose = f"""
+    {CTR} content label {release.image.config} containerd.io/gc.ref.snapshot.overlayfs= >/dev/null
+    for n in 1 2 3; do
+      {CTR} snapshots ls | awk 'NR > 1 {{ print $1 }}' | while read -r key; do
+        {CTR} snapshots rm "$key" 2>/dev/null
+      done
+    done
+    {CTR} content rm {digest} >/dev/null
+    """
+    empty.ssh(NAME, lose)
+    assert verdict(empty, release).kind.value == "incomplete"
+    shipped, _ = ship(empty, made, 1)
+    assert shipped.sent >= release.image.layers[blob].size
+
+
+def test_a_changed_file_is_found(empty: Fleet, made: Made) -> None:
+    """A file changed on the node's disk keeps every ID; the deep look names it, and the snapshot is looked at alone."""
+    ship(empty, made, 1)
+    path = snapshot_file(empty, "app/bin/x")
+    empty.ssh(NAME, f"printf x >> {path}")
+    assert verdict(empty, made.releases[1]).kind.value == "ok"
+    found = verdict(empty, made.releases[1], deep=True)
+    assert found.kind.value != "ok"
+    assert "/app/bin/x" in str(found.why)
+
+
+def test_a_changed_library_costs_its_difference(empty: Fleet, made: Made) -> None:
+    """The old bytes come out of a mounted image, what containerd has compressed out of an export."""
+    ship(empty, made, 0)
+    shipped, plan = ship(empty, made, 1, minimize=True)
+    assert states(plan)[:2] == ["copy", "difference"]
+    assert 0 < shipped.sent == plan.send < made.stored(1) / 100
+    assert shipped.verdict.shown == made.releases[1].image.manifest_plain
+    assert empty.ssh(NAME, "ls ~/.cache/sistership/stage") == ""
+    shipped, plan = ship(empty, made, 2)
+    assert shipped.sent < 10_000
+
+
+def test_another_namespace_is_another_store(empty: Fleet, made: Made) -> None:
+    """Images of k8s.io are missing elsewhere, and two names of one namespace are noticed as one engine."""
+    ship(empty, made, 1)
+    rows = [
+        hosts(empty)[0],
+        hosts(empty, name="again")[0],
+        hosts(empty, name="other", namespace="practice")[0],
+    ]
+    with connected(rows) as peers:
+        assert [each.verdict.kind.value for each in verify_all(peers, [made.releases[1]])] == ["ok", "ok", "missing"]
+        facts = {peer.name: probe(peer) for peer in peers}
+    assert same_daemons(facts) == ((NAME, "again"),)
+
+
+def test_by_sudo(empty: Fleet, made: Made) -> None:
+    """Somebody without root's rights is told what to do; with `sudo: true` all of it works, reading files too."""
+    public = "/etc/practice/authorized_keys"
+    empty.ssh(
+        NAME, "useradd --password '*' -m worker && echo 'worker ALL=(root) NOPASSWD: ALL' > /etc/sudoers.d/worker"
+    )
+    empty.ssh(NAME, f"mkdir -p ~worker/.ssh && cp {public} ~worker/.ssh/ && chown -R worker: ~worker/.ssh")
+    empty.ssh(NAME, "sed -i 's,^AuthorizedKeysFile .*,& .ssh/authorized_keys,' /etc/ssh/sshd_config.d/practice.conf")
+    empty.ssh(NAME, "kill -HUP $(cat /run/sshd.pid)")
+    try:
+        rows = hosts(empty, ssh=f"worker@{NAME}")
+        with connected(rows) as peers:
+            (found,) = verify_all(peers, [made.releases[1]])
+            assert found.verdict.hint == "set `sudo: true` for this host in the matrix, or log in as root"
+        with connected([replace(rows[0], sudo=True)]) as peers:
+            (shipped,) = ship_all(peers, [made.releases[1]], made.store, Silent(), lambda *_: None)
+            assert shipped.code == 0, shipped
+            assert verify_all(peers, [made.releases[1]], deep=True)[0].verdict.kind.value == "ok"
+    finally:
+        empty.ssh(NAME, NO_WORKER)
