@@ -128,7 +128,7 @@ class Figure:
 
     def __str__(self) -> str:
         if self.found is None:
-            return f"{self.what}: not measured (at most {self.limit:g})"
+            return f"{self.what}: not measured"
         return f"{self.what}: {self.found:.3g} (at most {self.limit:g}), {self.of}"
 
 

@@ -50,7 +50,10 @@ def show(result: Result) -> str:
     if not result.taken:
         return "nothing was measured"
     found = rows(result.taken)
-    parts = [table(found), "What it must show:\n" + "\n".join(f"- {each}" for each in result.figures)]
+    known = [each for each in result.figures if each.found is not None]
+    parts = [table(found), "\n".join(["What it must show:", *(f"- {each}" for each in known)])]
+    if absent := [each.what for each in result.figures if each.found is None]:
+        parts.append(f"Not measured: {'; '.join(absent)}")
     constants = ship_model.measured(found)
     if constants:
         names = "\n".join(f"- {name}: {value:.3g}" for name, value in asdict(constants).items())

@@ -30,21 +30,24 @@ def pipeline(name: str, host: str, *, packed: bool) -> str:
     return f"docker save {name} | {away} 'docker load >/dev/null'"
 
 
-#: Tells the memory of a session's programs at most, added up; twice a second, without starting a program for it.
+#: Tells how much memory a session's programs had together at most: what each that runs has had at most is added up
+#: twice a second, without starting a program for it.
 _PEAKS = r"""
 peaks() {
-  declare -A most; exec 4<> <(:)
+  local most=0 sum line status process name kb; exec 4<> <(:)
   while kill -0 "$1" 2>/dev/null; do
+    sum=0
     for status in /proc/[0-9]*/status; do
       process=${status#/proc/}; process=${process%/status}
       read -r line < "/proc/$process/stat" || continue
       set -- "$1" ${line##*) }
       [ "$5" = "$1" ] || continue
-      while read -r name kb _; do [ "$name" != VmHWM: ] || most[$process]=$kb; done < "$status"
+      while read -r name kb _; do [ "$name" != VmHWM: ] || sum=$((sum + kb)); done < "$status"
     done 2>/dev/null
+    [ "$sum" -le "$most" ] || most=$sum
     read -r -t 0.5 -u 4
   done
-  sum=0; for each in "${most[@]}"; do sum=$((sum + each)); done; echo "peak $sum"
+  echo "peak $most"
 }
 """
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 import time
 
 from ship_build import raw_name
 from ship_hosts import NAMED
 from ship_images import NAME, REPOSITORY, layout_name
 from ship_once import Course
-from ship_theirs import pipeline
+from ship_theirs import _PEAKS, pipeline
 
 from sistership import trace
 
@@ -37,6 +40,19 @@ def test_the_pipelines_are_those_that_people_type():
     reached = f" -F .{NAME}/ssh_config -o BatchMode=yes"
     assert pipeline("NAME", "HOST", packed=True).replace(reached, "") == typed
     assert pipeline("NAME", "HOST", packed=False).replace(reached, "") == plain
+
+
+def test_the_memory_of_programs_in_turn_is_not_added_up():
+    """Of two that follow each other the larger counts, 50 MiB and what Python itself takes."""
+    hold = f"{sys.executable} -c 'import sys, time; held = bytearray(int(sys.argv[1]) << 20); time.sleep(1.2)'"
+    work = shlex.quote(f"{hold} 50; {hold} 40")
+    script = f"{_PEAKS}\nsetsid bash -c {work} </dev/null & work=$!\npeaks $work"
+
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=60)
+
+    word, kb = done.stdout.split()
+    assert word == "peak"
+    assert 50 << 10 < int(kb) < 90 << 10
 
 
 def test_every_name_that_a_run_gives_is_known_for_removal():

@@ -78,7 +78,7 @@ def test_small_disk(fleet):
 
 
 def test_stand_in(fleet):
-    """A program is what the test says, for logins too, and itself again afterwards; `$` and quotes arrive as they are."""
+    """A program is what the test says, for logins too, and itself again afterwards; quotes arrive as they are."""
     faults.stand_in(HOST, "sha256sum", "#!/bin/sh\nprintf '%s' \"$1 it's me\"\n")
     try:
         assert fleet.ssh(HOST, "sha256sum --version") == "--version it's me"

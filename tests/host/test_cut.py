@@ -52,6 +52,18 @@ def test_cut_in_the_middle(fake: Fake, end: str) -> None:
     assert "run the command again" in (caught.value.hint or "")
 
 
+def test_script_that_begins_while_the_shared_connection_dies(fake: Fake, tmp_path: Path) -> None:
+    """ssh ends without a word then; where a script ran before, that is a cut link and no login that was refused."""
+    once = f'[ -f "{tmp_path}/dead" ] && exit 255; touch "{tmp_path}/dead"; sh -c "$command"'
+    transport = fake(once)
+    assert transport.run("true").status == 0
+    with pytest.raises(HostUnreachableError) as caught:
+        transport.run("true")
+    assert caught.value.what == "the connection was cut"
+    with pytest.raises(HostUnreachableError, match="no connection"):
+        fake("exit 255").run("true")
+
+
 def test_shell_that_was_killed_there(fake: Fake) -> None:
     """A shell that ends in the middle while ssh lives is told apart from a cut link."""
     with pytest.raises(HostUnfitError, match=r"ended in the middle of the work \(exit status 137\)"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sistership.host.facts import HostFacts
 from sistership.host.held import HeldImage
 from sistership.image.identity import Image, Layer
@@ -60,3 +62,23 @@ def test_image_without_layers_shown_counts_for_nothing() -> None:
     """Engine 28 shows no layers of an image that lacks a blob."""
     old, new = image("a", "x", manifest="1"), image("a", "c")
     assert layers_had(new, facts(held("1"), store="containerd"), manifests_of([old]), plain=False) == frozenset()
+
+
+def test_podman_needs_the_layer_or_the_very_blob() -> None:
+    """A plain layer counts wherever it lies in any image; a packed one when an image came under a manifest of ours."""
+    old, new = image("a", "b", "x", config="1", manifest="2", plain="3"), image("b", "a", "c")
+    known = manifests_of([old])
+    by_hand = held("1", "a", "b", "x")
+    assert layers_had(new, facts(by_hand, store="podman"), known, plain=True) == {digest("a"), digest("b")}
+    assert layers_had(new, facts(by_hand, store="podman"), known, plain=False) == frozenset()
+    shipped = replace(by_hand, digests=(f"sistership.local/x@{digest('2')}", f"other@{digest('9')}"))
+    assert layers_had(new, facts(shipped, store="podman"), known, plain=False) == {digest("a"), digest("b")}
+
+
+def test_blobs_that_an_engine_lists_decide() -> None:
+    """Where the engine tells what it has, nothing is concluded from images: neither more nor less."""
+    old, new = image("a", "x", manifest="1"), image("a", "b")
+    host = replace(facts(held("1", "a", "x"), store="containerd"), blobs=frozenset({digest("B"), digest("a")}))
+    known = manifests_of([old])
+    assert layers_had(new, host, known, plain=False) == {digest("b")}
+    assert layers_had(new, host, known, plain=True) == {digest("a")}

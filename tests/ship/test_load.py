@@ -199,3 +199,28 @@ esac
         assert (shipped.code, shipped.sent) == (22, sent)
         assert (stage / damaged).exists() == bool(sent)
         assert (stage / sound).exists()
+
+
+def test_what_the_disk_spoils_in_the_same_run_is_sent_anew(
+    tmp_path: Path, store: Store, stage: Path, peer: Peer
+) -> None:
+    """Sent and checked by this very ship, then damaged: it goes as well, so that the next ship completes."""
+    version = json.dumps({"Version": "26.1.5", "Os": "linux", "Arch": "amd64"})
+    made = image(store)
+    damaged, sound = (f"{layer.digest[7:]}.zst" for layer in made.layers)
+    engine(
+        tmp_path,
+        f"""
+case "$1 $2" in
+"version "*) echo '{version}' ;;
+"info "*) echo '{{"ID":"A","DriverStatus":[]}}' ;;
+"load "*) cat >/dev/null; printf x >> "{stage}/{damaged}"; exit 1 ;;
+"image ls") ;;
+*) exit 1 ;;
+esac
+""",
+    )
+    shipped = ship_host(peer, [Release("x", "0" * 64, "x:1", made)], store, Silent())
+    assert (shipped.code, shipped.sent) == (22, sum(layer.size for layer in made.layers))
+    assert not (stage / damaged).exists()
+    assert (stage / sound).exists()

@@ -128,3 +128,31 @@ def test_other_platform_is_refused() -> None:
     with pytest.raises(HostUnfitError, match="wrong platform") as caught:
         plan_host("h", RELEASE, facts(), Verdict(Kind.WRONG_PLATFORM, why="the host is linux/arm64"))
     assert caught.value.code == 21
+
+
+def test_podman_needs_room_for_temporary_files() -> None:
+    """It writes what it loads to another folder three times over: on a disk of its own, or on one of the others."""
+    podman = {"engine": "podman", "store": "podman", "version": "5.4.2"}
+    plan = plan_host("h", RELEASE, facts(**podman), MISSING)
+    assert (plan.encoding, plan.plain) == (Encoding.ZSTD, False)
+    assert (plan.disk, plan.stage, plan.spool) == (500, 150, 450)
+    slack = 64 << 20
+    plan_host("h", RELEASE, facts(**podman, spool_free=slack + 450), MISSING)
+    with pytest.raises(HostUnfitError, match=r"(?s)podman needs 64\.0 MiB for temporary files.*image_copy_tmp_dir"):
+        plan_host("h", RELEASE, facts(**podman, spool_free=slack + 449), MISSING)
+    with pytest.raises(HostUnfitError, match="temporary files"):
+        plan_host("h", RELEASE, facts(**podman, spool_free=slack + 450, spool_on=frozenset({"stage"})), MISSING)
+    plan_host("h", RELEASE, facts(**podman, free=slack + 500), MISSING)
+    with pytest.raises(HostUnfitError, match="podman image prune"):
+        plan_host("h", RELEASE, facts(**podman, free=slack + 500, spool_on=frozenset({"engine"})), MISSING)
+
+
+def test_podman_takes_layers_that_came_in_another_form() -> None:
+    """What somebody loaded by hand is left out in the plain form; with our own blobs there, packed ones are sent."""
+    by_hand = HeldImage(digest("7"), (), (digest("1"), digest("9")), "linux/amd64", {}, "")
+    podman = {"engine": "podman", "store": "podman", "version": "5.4.2"}
+    plan = plan_host("h", RELEASE, facts(**podman, images=(by_hand,)), MISSING, {})
+    assert (plan.plain, plan.encoding, [each.state for each in plan.layers]) == (True, Encoding.ZSTD, ["have", "send"])
+    ours = replace(by_hand, digests=(f"x@{digest('6')}",))
+    plan = plan_host("h", RELEASE, facts(**podman, images=(ours,)), MISSING, {digest("6"): frozenset({digest("a")})})
+    assert (plan.plain, [each.state for each in plan.layers]) == (False, ["have", "send"])

@@ -14,6 +14,7 @@ from sistership.host.facts import HostFacts
 from sistership.host.held import HeldImage
 from sistership.host.inventory import Peer
 from sistership.host.local import Local
+from sistership.host.podman import Podman
 from sistership.image.identity import Image, Layer
 from sistership.image.release import Release
 from sistership.matrix.model import Base, Host, Registry, Variant
@@ -176,3 +177,33 @@ def test_pull_counts_what_was_fetched(peer: Peer, tmp_path: Path) -> None:
     assert told[-1] == ("h", "pulled", 150, 150)
     said = (tmp_path / "words").read_text().splitlines()
     assert said[:2] == [f"pull {SOURCE}", f"tag {SOURCE} {RELEASE.unique}"]
+
+
+def test_podman_is_counted_by_what_was_planned(peer: Peer, tmp_path: Path) -> None:
+    """It copies what it has as well and says nothing of it; its temporary files have to fit."""
+    podman = facts(engine="podman", store="podman", version="5.4.2")
+    plan = plan_by(ROAD, "h", RELEASE, podman, MISSING, {})
+    assert (plan.spool, plan.send, plan.stage) == (150, 150, 0)
+    there = HeldImage("sha256:" + "7" * 64, (), ("x",), "linux/amd64", {}, "", digests=(f"x@{IMAGE.manifest}",))
+    known = {IMAGE.manifest: frozenset({LAYERS[0].digest})}
+    plan = plan_by(ROAD, "h", RELEASE, replace(podman, images=(there,)), MISSING, known)
+    (tmp_path / "answer").write_text("Copying blob sha256:aaaa\nCopying blob sha256:bbbb\n")
+    own = Peer(peer.host, peer.transport, Podman(peer.engine.cli))
+    assert pull(own, RELEASE, plan, Silent()) == (50, True)
+    with pytest.raises(HostUnfitError, match="temporary files"):
+        plan_by(ROAD, "h", RELEASE, replace(podman, spool_free=1000), MISSING, {})
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("Error: unauthorized: authentication required", "there: podman login"),
+        ("tls: failed to verify certificate: x509: unknown authority", "/etc/containers/certs.d/"),
+        ("http: server gave HTTP response to HTTPS client", "registries.conf"),
+    ],
+)
+def test_podmans_refusals_have_podmans_cures(words: str, says: str) -> None:
+    """The same words mean the same, and what helps is another file."""
+    found = str(refused("h", SOURCE, words, "podman"))
+    assert says in found
+    assert "docker" not in found.replace("docker.io", "")

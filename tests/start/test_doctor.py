@@ -16,6 +16,7 @@ import pytest
 from sistership.errors import HostUnfitError, HostUnreachableError, SistershipError
 from sistership.host.docker import Docker
 from sistership.host.inventory import Peer
+from sistership.host.kinds import commands
 from sistership.host.transport import Completed, Sink
 from sistership.matrix.model import Base, Host, Variant
 from sistership.start import doctor, machine
@@ -63,6 +64,23 @@ class Said:
 def peer(name: str, outcome: str | SistershipError, **row: object) -> Peer:
     """A host of an inventory that gives this outcome."""
     return Peer(Host(name, ssh=name, **row), Said(name, outcome), Docker("docker"))  # type: ignore[arg-type]
+
+
+def test_another_kind_of_engine_is_asked_in_its_own_way() -> None:
+    """In the same round trip; its version, store and disk are in the document as Docker's are."""
+    host = Host("node", ssh="node", docker="ctr", engine="containerd")
+    transport = Said("node", case("containerd"))
+    found = visit(Peer(host, transport, commands(host)), 60.0)
+    (asked,) = transport.scripts
+    assert asked.index("sec cdi") < asked.index("ask_engine() {") < asked.rindex("ask_engine\n")
+    (shown,) = document(Report((), (found,)))["hosts"]
+    assert shown["engine"]["version"] == "1.7.24~ds1"
+    assert shown["engine"]["store"] == "containerd"
+    assert shown["engine"]["id"].endswith("/k8s.io")
+    assert (shown["platform"], shown["free"]) == ("linux/amd64", 498845696 * 1024)
+    denied = visit(Peer(host, Said("node", case("containerd-denied")), commands(host)), 60.0)
+    (shown,) = document(Report((), (denied,)))["hosts"]
+    assert (shown["reachable"], shown["engine"], shown["free"]) == (True, None, None)
 
 
 def variant(name: str, **keys: object) -> Variant:

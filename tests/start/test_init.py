@@ -81,8 +81,10 @@ def loaded(rows: list[Row], tmp_path: Path) -> Matrix:
                 programs={"ctr": "/usr/bin/ctr"},
                 sockets=("/run/k3s/containerd/containerd.sock",),
             ),
-            'gpu-a: {engine: containerd, docker_host: "unix:///run/k3s/containerd/containerd.sock", sudo: true}'
-            "  # containerd",
+            (
+                'gpu-a: {engine: containerd, docker_host: "unix:///run/k3s/containerd/containerd.sock", sudo: true}'
+                "  # containerd"
+            ),
         ),
         (Answer(), "# gpu-a: {}  # it ran nothing of what it was asked"),
         (HostUnreachableError("it does not answer"), "# gpu-a: {}  # it does not answer"),

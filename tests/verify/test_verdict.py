@@ -43,8 +43,9 @@ def verdict(host: HostFacts, proof: Proof | None = WHOLE) -> Verdict:
 
 
 def test_each_store_shows_its_own_id_for_one_image() -> None:
-    """Config digest on classic, either manifest digest on containerd: three IDs, one image, all ok (case D55)."""
+    """Config digest on classic and Podman, either manifest digest on containerd: one image, all ok (case D55)."""
     assert verdict(facts(held(IMAGE.config, "llamacpp:v1"))).kind is Kind.OK
+    assert verdict(facts(held(IMAGE.config, "llamacpp:v1"), store="podman")).kind is Kind.OK
     assert verdict(facts(held(IMAGE.manifest, "llamacpp:v1"), store="containerd")).kind is Kind.OK
     assert verdict(facts(held(IMAGE.manifest_plain, "llamacpp:v1"), store="containerd")).kind is Kind.OK
 

@@ -247,6 +247,8 @@ def create(client: docker.DockerClient, spec: HostSpec, state: State, files: tup
         mounts=_mounts(spec, state),
         cgroupns="host",
         devices=[f"{device}:{device}:rwm" for device in _DEVICES if spec.users and Path(device).exists()],
+        # What engines leave there is gone when a machine boots, and rootless ones tell by it that it did.
+        tmpfs={"/run": "mode=755,exec"} if spec.without else None,
     )
     # What the CLI makes of `--security-opt systempaths=unconfined`: runc inside has to write below /proc/sys.
     host_config.update({"MaskedPaths": [], "ReadonlyPaths": []})

@@ -55,10 +55,28 @@ image_id() {
 
 load_image() { engine images import - 2>&1; }
 save_image() { name=$(name_of "$1") && engine images export - "$name"; }
-# ctr knows neither the registries nor the logins of the kubelet; the first it takes from where they usually are.
+# ctr does not read the configuration of the CRI plugin: registries are taken from where that has them as a rule.
+# It says "done" of a layer that it had and of one that it fetched, so what was there is asked before, and said in the
+# words that Docker has for it.
 pull_image() {
   folder=/etc/containerd/certs.d
-  if [ -d "$folder" ]; then engine images pull --hosts-dir "$folder" "$1" 2>&1; else engine images pull "$1" 2>&1; fi
+  {
+    engine content ls --quiet 2>/dev/null | sed 's/^/had /'
+    if [ -d "$folder" ]; then engine images pull --hosts-dir "$folder" "$1" 2>&1; else engine images pull "$1" 2>&1; fi
+    echo "status $?"
+  } | tr '\r' '\n' | awk '
+    $1 == "had" { had[$2] = 1; next }
+    $1 == "status" && NF == 2 { status = $2; next }
+    /^layer-sha256:/ {
+      digest = substr($1, 7, 71)
+      if (($2 == "done" || $2 == "exists") && !(digest in told))
+        print substr(digest, 8, 12) ": " (digest in had ? "Already exists" : "Pull complete")
+      if ($2 == "done" || $2 == "exists") told[digest] = 1
+      next
+    }
+    /^(index|manifest|config)-sha256:|^elapsed: |: +resolved / { next }
+    { print }
+    END { exit status }'
 }
 
 # Pinned: a kubelet that runs short of disk removes what no container uses, and nothing would bring it back.

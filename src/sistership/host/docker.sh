@@ -11,19 +11,19 @@ ask_engine() {
     *'{'*) ;;
     *) sec podman; { engine --version || podman --version; } 2>/dev/null | tail -n 1 ;;
   esac
-  sec info; engine info --format '{{json .}}' 2>&1; rc=$?
+  info=$(engine info --format '{{json .}}' 2>&1); rc=$?
+  sec info; printf '%s\n' "$info"
   sec info_status; echo $rc
-  root=$(engine info --format '{{.DockerRootDir}}' 2>/dev/null)
+  root=$(printf '%s\n' "$info" | sed -n 's/.*"DockerRootDir":"\([^"]*\)".*/\1/p')
   sec disk; df -Pk "${root:-/}" 2>/dev/null | tail -n 1
   sec disk2; [ -d /var/lib/containerd ] && df -Pk /var/lib/containerd 2>/dev/null | tail -n 1
   ids=$(engine image ls --all --quiet --no-trunc 2>&1); rc=$?
   sec images_status; echo "$rc"; [ $rc -eq 0 ] || { echo "$ids"; ids=; }
   ids=$(printf '%s\n' "$ids" | sort -u)
   sec images
+  # By name as well: the containerd store of Engine 26.1 does not list an image that lacks a layer.
   # shellcheck disable=SC2086 # one word for each ID
-  [ -z "$ids" ] || engine image inspect --format '{{json .}}' $ids 2>/dev/null
-  # The containerd store of Engine 26.1 does not list an image that lacks a layer.
-  [ $# -eq 0 ] || engine image inspect --format '{{json .}}' "$@" 2>/dev/null
+  [ -z "$ids$*" ] || engine image inspect --format '{{json .}}' $ids "$@" 2>/dev/null
 }
 
 # Prints `ENDPOINT ID` for every engine that answers, where this user has one beside root's; else nothing.

@@ -80,6 +80,7 @@ class OpenSSH:
         self._processes = Processes()
         self._folder = _socket_folder()
         self._control = control_path(self._folder)
+        self._reached = False
 
     def run(
         self,
@@ -116,6 +117,7 @@ class OpenSSH:
             raise over_limit(self.host, ended.cause, timeout, stall)
         if status is None:
             raise self._unfinished(ended, unframe)
+        self._reached = True
         return Completed(status, b"".join(kept), ended.err)
 
     @cached_property
@@ -131,7 +133,9 @@ class OpenSSH:
     def _unfinished(self, ended: Ended, unframe: Unframe) -> SistershipError:
         """Why there is no exit status, though no limit was passed."""
         own = ended.status in (_SSH_FAILED, *_KILLED)
-        if own and not unframe.opened:
+        # A script that begins while the shared connection dies ends without a word.
+        lost = self._reached and not ended.err.strip()
+        if own and not unframe.opened and not lost:
             return refusal(self.host, self._destination, ended.err)
         return cut(self.host, ended.err) if own else shell_ended(self.host, ended.status, unframe, ended.err)
 

@@ -61,7 +61,8 @@ close_image() { [ -z "$container" ] || { engine rm -fv "$container" >/dev/null &
 prove_image() {
   open_image "$1" || return 1
   said=$(engine cp /etc/hosts "$container:/sistership-proof" 2>&1); rc=$?
-  close_image 2>&1 && [ $rc -eq 0 ] || { words; return 1; }
+  close_image 2>/dev/null || { rc=1 said="a container of it could not be removed: $container"; }
+  [ $rc -eq 0 ] || { words; return 1; }
 }
 
 used_images() {

@@ -40,6 +40,8 @@ _MOST_FILES: Final = 32
 MAX_SPAN: Final = 1 << 31
 #: With the long-distance matcher a higher level saves 3 % of a CUDA library's difference and takes twice the time.
 _LEVEL: Final = 1
+#: Of the whole layer's bytes: more is not worth the host's work, nor another form of the image on the containerd store.
+_WORTH: Final = 0.9
 #: Beside the bytes themselves: tables, jobs, the interpreter's own buffers.
 _SPARE: Final = 96 << 20
 _MAGIC: Final = 0xFD2FB528
@@ -218,7 +220,7 @@ def _packed(store: Store, new: Layer, base: BinaryIO, base_size: int) -> tuple[s
 
 
 def _refuse_large(size: int, new: Layer) -> None:
-    if size >= new.size:
+    if size > new.size * _WORTH:
         raise _TooLargeError
 
 

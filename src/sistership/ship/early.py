@@ -59,10 +59,9 @@ class EarlyLoad:
         if self._given_up.is_set():
             return
         self._given_up.set()
-        for each, _ in self._loads:
-            if each.promise:
-                with contextlib.suppress(SistershipError):
-                    self._peer.transport.run(give_up_script(each.promise), timeout=10)
+        promises = [each.promise for each, _ in self._loads if each.promise]
+        with contextlib.suppress(SistershipError):
+            self._peer.transport.run(give_up_script(promises), timeout=10)
 
     def wait(self) -> str:
         """Wait for the last load. Returns why it did not come to an end; "" when it did."""

@@ -14,6 +14,7 @@ from sistership.image.archive import pieces
 from sistership.image.layout import Store
 from sistership.image.release import Release, for_platform
 from sistership.report.events import Reporter, mebibytes
+from sistership.ship.anew import load_anew
 from sistership.ship.batches import cuts, name_of, worth_loading_early
 from sistership.ship.difference import improved
 from sistership.ship.early import EarlyLoad
@@ -196,7 +197,8 @@ class _Host:
         sent = self._stage_and_load(plan, facts)
         seen = self.look()
         if not plan.leave_out:
-            return sent, seen
+            again = load_anew(peer, release, seen, lambda: self._load_staged(plan), self.step)
+            return sent, self.look() if again else seen
         trouble = self._trouble(seen)
         if not trouble:
             return sent, seen
@@ -262,12 +264,13 @@ class _Host:
         self.reporter.detail(f"{self.peer.name}: {words}")
 
     def _recheck(self, plan: HostPlan) -> None:
-        """After a load that failed: remove what an earlier run staged and is damaged since, so that it is sent anew."""
-        earlier = [each for each in plan.layers if each.state == "staged"]
-        if not earlier:
-            return
+        """After a load that failed: remove what is staged and damaged since it was checked, so that it is sent anew.
+
+        Sums are made of the bytes on their way to the disk: what the disk spoils is found here.
+        """
+        staged = [each for each in plan.layers if each.state != "have"]
         with contextlib.suppress(SistershipError):
-            for name in self.peer.transport.run(recheck_script(earlier), timeout=3600).text.split():
+            for name in self.peer.transport.run(recheck_script(staged), timeout=3600).text.split():
                 self.step(f"{name} was damaged in its staging folder and is removed; a ship sends it anew")
 
     def _settle(self, plan: HostPlan, seen: Seen) -> Verdict:

@@ -107,9 +107,9 @@ def put_script(assembly: Assembly, release: Release) -> str:
     return f"{script} && : > {quote(assembly.promise)}" if assembly.promise else script
 
 
-def give_up_script(promise: str) -> str:
-    """Tells a load that waits that its layers will not come."""
-    return f"cd {STAGE} && rm -f -- {quote(promise)}"
+def give_up_script(promises: Sequence[str]) -> str:
+    """Tells loads that wait that their layers will not come."""
+    return f"cd {STAGE} && rm -f -- {quote(*promises)}"
 
 
 def load(peer: Peer, assembly: Assembly, release: Release, name: str = "") -> str:
@@ -152,6 +152,11 @@ trap 'rm -f -- {ours}' EXIT
             hint="see the engine's log there: journalctl -u docker -n 50",
         )
     return words
+
+
+def give_name(peer: Peer, image_id: str, name: str) -> None:
+    """Give an image another name; whether it has it is for the caller to find out."""
+    peer.transport.run(f"{peer.engine.functions}\ntag_image {quote(image_id, name)} >/dev/null 2>&1", timeout=120)
 
 
 def remove_name(peer: Peer, name: str) -> None:

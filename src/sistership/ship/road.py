@@ -170,7 +170,11 @@ def pull(peer: Peer, release: Release, plan: HostPlan, reporter: Reporter) -> tu
     patience = _LEAST_PATIENCE + plan.send / _SLOWEST
     done = peer.transport.run(pull_script(peer.engine, plan.source, release.unique), sink=take, timeout=patience)
     if done.status != 0:
-        raise refused(peer.name, plan.source, said.decode(errors="replace").strip() or done.err.strip())
+        words = said.decode(errors="replace").strip() or done.err.strip()
+        raise refused(peer.name, plan.source, words, peer.engine.kind)
+    if peer.engine.kind != "docker":
+        # Others do not tell what they had; what their facts told before says so.
+        return plan.send, any(each.state == "have" for each in plan.layers)
     there = _layers(said, _THERE) & sizes.keys()
     return sum(size for digits, size in sizes.items() if digits not in there), bool(there)
 
@@ -180,12 +184,34 @@ def _layers(said: bytearray, words: Sequence[str]) -> set[str]:
     return {digits for digits, word in _LAYER.findall(said.decode(errors="replace")) if word.strip() in words}
 
 
+#: Cures that are Docker's alone → those of Podman.
+_PODMANS: Final = {
+    "put its authority's certificate there into /etc/docker/certs.d/{host}/ca.crt": (
+        "put its authority's certificate there into /etc/containers/certs.d/{host}/ca.crt"
+    ),
+    "add {host} to insecure-registries in its daemon.json, or give the registry a certificate": (
+        "say `insecure = true` for {host} in its registries.conf, or give the registry a certificate"
+    ),
+}
+#: The same for containerd, by the file that ctr and the kubelet's runtime read.
+_TOML: Final = "/etc/containerd/certs.d/{host}/hosts.toml"
+_CONTAINERDS: Final = {
+    "there: {docker} login {host}": f"put the login there into {_TOML}, as `authorization` of the host's `header`",
+    "put its authority's certificate there into /etc/docker/certs.d/{host}/ca.crt": (
+        f'name its authority\'s certificate there in {_TOML}: ca = "…"'
+    ),
+    "add {host} to insecure-registries in its daemon.json, or give the registry a certificate": (
+        f'write server = "http://{{host}}" there in {_TOML}, or give the registry a certificate'
+    ),
+    "try there: {docker} pull {source}": "try there: ctr images pull {source}",
+}
+_CURES: Final[Mapping[str, Mapping[str, str]]] = {"podman": _PODMANS, "containerd": _CONTAINERDS}
 #: What engines say → what it means, and the cure. The first that fits counts.
 _REFUSALS: Final = (
     (
         r"no basic auth|unauthorized|authentication required|(?<!permission )denied|\b40[13]\b",
         "is not logged in to the registry, or may not pull from it",
-        "there: docker login {host}",
+        "there: {docker} login {host}",
     ),
     (
         r"x509|certificate",
@@ -201,18 +227,23 @@ _REFUSALS: Final = (
     (
         r"dial tcp|no such host|connection refused|connection reset|timeout|deadline exceeded|unreachable|\beof\b",
         "cannot reach the registry",
-        "try there: docker pull {source}",
+        "try there: {docker} pull {source}",
     ),
 )
 
 
-def refused(host: str, source: str, words: str) -> SistershipError:
-    """The error that an engine's words stand for; every one names the direct way."""
+def refused(host: str, source: str, words: str, kind: str = "docker") -> SistershipError:
+    """The error that an engine's words stand for; every one names the direct way.
+
+    Args:
+        kind: of the engine.
+    """
     registry = source.partition("/")[0]
     last = words.splitlines()[-1][:300] if words else None
     for pattern, what, cure in _REFUSALS:
         if re.search(pattern, words.lower()):
-            hint = cure.format(host=registry, source=source)
+            ours = _CURES.get(kind, {}).get(cure, cure)
+            hint = ours.format(host=registry, source=source, docker=kind)
             return HostUnfitError(f"it {what}", where=host, why=last, hint=f"{hint}; or ship --via direct")
     return ShipError(
         "its engine could not pull the image; what it ran before is untouched",

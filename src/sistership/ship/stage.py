@@ -82,8 +82,8 @@ def recheck_script(layers: Sequence[LayerPlan]) -> str:
     """Remove the staged layers whose sum is not what it was when they got their name, and print their names."""
     lines = []
     for each in layers:
-        file, packed = quote(each.file), each.file.endswith(".gz")
-        digest = each.layer.digest if each.file.endswith(".zst") else each.layer.diff_id
+        file, packed = quote(each.loads), each.loads.endswith(".gz")
+        digest = each.layer.digest if each.loads.endswith(".zst") else each.layer.diff_id
         # The end of a gzip file is no part of what comes out, and the load stumbles over it all the same.
         sound, unpack = (f"gzip -t < {file} 2>/dev/null", "gzip -dc") if packed else ("true", "cat")
         sound += f' && [ "$({unpack} < {file} | {SHA256})" = {digest.removeprefix("sha256:")} ]'

@@ -16,7 +16,7 @@ from sistership.ship.host import Shipped
 from sistership.ship.plan import HostPlan
 from sistership.tasks.troubles import HostTrouble, blocks
 from sistership.verify.hosts import HostVerdict
-from sistership.verify.verdict import Kind, expected_ids
+from sistership.verify.verdict import STORES, Kind, expected_ids
 
 R = TypeVar("R", HostVerdict, Shipped)
 
@@ -97,7 +97,7 @@ def release_json(release: Release) -> dict[str, Any]:
         "platform": image.platform,
         "config": image.config,
         "diff_ids": list(image.diff_ids),
-        "ids": {store: list(expected_ids(image, store)) for store in ("classic", "containerd")},
+        "ids": {store: list(expected_ids(image, store)) for store in STORES},
     }
 
 

@@ -142,11 +142,14 @@ def looked_inside(peer: Peer, release: Release, image_id: str) -> Verdict | None
     path = differing_file(peer, image_id, release.files)
     if path is None:
         return None
+    remove = f"{peer.engine.cli} {'images rm' if peer.engine.kind == 'containerd' else 'image rm -f'}"
     return Verdict(
         Kind.INCOMPLETE,
         image_id,
         f"the ID is right, but {path} is not as it was built",
-        f"sistership ship --variant {release.variant} --hosts {{host}}",
+        # An engine takes no layer that it has: only what nobody uses any more is written anew.
+        f"there: {remove} {release.unique} {release.reference}, and all images that share its layers; "
+        f"then sistership ship --variant {release.variant} --hosts {{host}}",
     )
 
 

@@ -78,6 +78,10 @@ class Verdict:
         return CODES[self.kind] if self.code < 0 else self.code
 
 
+#: Every kind of store that facts tell of.
+STORES = ("classic", "containerd", "podman")
+
+
 def expected_ids(image: Image, store: str) -> tuple[str, ...]:
     """Every ID that the engine may show for this very image.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,22 +16,26 @@ from sistership.host.facts import probe, same_daemons
 from sistership.host.inventory import connected
 from sistership.image.release import Release
 from sistership.matrix.model import Host
+from sistership.registry.place import Place
 from sistership.report.events import Silent
 from sistership.ship.older import Ours
 from sistership.ship.plan import HostPlan
 from sistership.ship.prune import Older, Pruned, prune_all
+from sistership.ship.road import Road
 from sistership.ship.ship import Shipped, plan_all, ship_all
 from sistership.verify.hosts import verify_all
 from sistership.verify.verdict import Verdict
 
-from . import test_difference
+from . import test_difference, test_registry
 from .test_difference import Made, states
+from .test_registry import USER, Running
 
 if TYPE_CHECKING:
     from tests.fleet.conftest import Fleet
 
 #: Three releases of files that nothing runs: no builder is needed.
 made = test_difference.made
+running = test_registry.running
 NAME = "containerd"
 #: As Kubernetes writes the name of the difference test's image.
 PEOPLE = "docker.io/library/difference-sample:v1"
@@ -38,6 +44,14 @@ WIPE = f"""
 {CTR} containers ls -q | xargs -r {CTR} containers rm
 {CTR} images ls -q | xargs -r {CTR} images rm --sync >/dev/null
 rm -rf ~/.cache/sistership/stage
+"""
+#: What containerd reads of a registry, as the kubelet's runtime does.
+HOSTS_TOML = """
+server = "https://{host}"
+[host."https://{host}"]
+  ca = "{folder}/ca.crt"
+  [host."https://{host}".header]
+    authorization = ["Basic {login}"]
 """
 #: Somebody with a login and sudo; the first file of sshd that names a setting decides.
 WORKER = """
@@ -232,6 +246,36 @@ def test_another_namespace_is_another_store(empty: Fleet, made: Made) -> None:
         assert [each.verdict.kind.value for each in verify_all(peers, [made.releases[1]])] == ["ok", "ok", "missing"]
         facts = {peer.name: probe(peer) for peer in peers}
     assert same_daemons(facts) == ((NAME, "again"),)
+
+
+def test_by_a_registry(
+    empty: Fleet, made: Made, running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pulled by digest, with the login and the authority that the kubelet's own registry configuration has there."""
+    monkeypatch.setenv("DOCKER_CONFIG", running.docker_config(tmp_path / "docker"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(running.authority))
+    road, wanted = Road(Place(running.host, "team/node")), made.releases[1]
+    folder = f"/etc/containerd/certs.d/{running.host}"
+    login = base64.b64encode(f"{USER}:{running.password}".encode()).decode()
+    toml = HOSTS_TOML.format(host=running.host, folder=folder, login=login)
+    with connected(hosts(empty)) as peers:
+        (refused,) = ship_all(peers, [wanted], made.store, Silent(), lambda *_: None, road=road)
+        assert refused.code == 21
+        assert "does not trust the registry's certificate" in str(refused.error)
+        empty.ssh(NAME, f"mkdir -p {folder} && cat > {folder}/ca.crt", stdin=running.authority.read_bytes())
+        empty.ssh(NAME, f"cat > {folder}/hosts.toml", stdin=toml.encode())
+        try:
+            for number, fetched in ((1, made.stored(1)), (2, made.releases[2].image.layers[2].size)):
+                (plan,) = plan_all(peers, [made.releases[number]], made.store, road=road)
+                assert isinstance(plan, HostPlan)
+                assert plan.send == fetched
+                (shipped,) = ship_all(peers, [made.releases[number]], made.store, Silent(), lambda *_: None, road=road)
+                assert (shipped.code, shipped.sent) == (0, fetched), str(shipped.error)
+        finally:
+            empty.ssh(NAME, f"rm -r {folder}")
+    new = made.releases[2].image
+    assert verdict(empty, made.releases[2], deep=True).shown == new.manifest
+    assert [name for name in names(empty) if "@" in name] == []
 
 
 def test_by_sudo(empty: Fleet, made: Made) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,16 +15,19 @@ from sistership.host.facts import probe, same_daemons
 from sistership.host.inventory import connected
 from sistership.image.release import Release
 from sistership.matrix.model import Host
+from sistership.registry.place import Place
 from sistership.report.events import Silent
 from sistership.ship.older import Ours
 from sistership.ship.plan import HostPlan
 from sistership.ship.prune import Older, Pruned, prune_all
+from sistership.ship.road import Road
 from sistership.ship.ship import Shipped, plan_all, ship_all
 from sistership.verify.held import file_of, held, save
 from sistership.verify.hosts import verify_all
 from sistership.verify.verdict import Kind, Verdict
 
 from .test_difference import LIBRARY, NAME, Made, made, states  # noqa: F401 - `made` is a fixture
+from .test_registry import USER, Running, running  # noqa: F401 - `running` is a fixture
 
 if TYPE_CHECKING:
     from tests.fleet.conftest import Fleet
@@ -244,3 +248,42 @@ def test_ways_to_one_engine(empty: Fleet, made: Made) -> None:  # noqa: F811
         assert shipped.sent < 10_000
     finally:
         empty.ssh(ROOTFUL, "rm -f /etc/sudoers.d/rootless; kill $(cat /run/practice.pid)")
+
+
+@pytest.mark.full
+@both
+def test_by_registry(
+    empty: Fleet,
+    made: Made,  # noqa: F811
+    running: Running,  # noqa: F811
+    host: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Pulled by digest with that user's own login: the same ID, only the usual names, and what is there is not fetched.
+
+    Without a login it is told what to do there.
+    """
+    monkeypatch.setenv("DOCKER_CONFIG", running.docker_config(tmp_path / "docker"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(running.authority))
+    road, trust = Road(Place(running.host, "team/podman")), f"/etc/containers/certs.d/{running.host}"
+    empty.ssh(ROOTFUL, f"mkdir -p {trust} && cat > {trust}/ca.crt", stdin=running.authority.read_bytes())
+    try:
+        with connected([row(empty, host)]) as peers:
+            (refused,) = ship_all(peers, [made.releases[1]], made.store, Silent(), lambda *_: None, road=road)
+            assert refused.code == 21
+            assert f"podman login {running.host}" in str(refused.error)
+            login = f"podman login --username {USER} --password-stdin {running.host} 2>/dev/null"
+            empty.ssh(host, login, stdin=running.password.encode())
+            sent = []
+            for wanted in made.releases[1:]:
+                (shipped,) = ship_all(peers, [wanted], made.store, Silent(), lambda *_: None, road=road)
+                assert (shipped.code, shipped.verdict.shown) == (0, wanted.image.config), shipped
+                assert verify_all(peers, [wanted], deep=True)[0].verdict.kind is Kind.OK
+                sent.append(shipped.sent)
+        assert sent[0] == made.stored(1)
+        assert 0 < sent[1] < 10_000
+        assert {name.partition("/")[0] for name in names(empty, host)} == {"localhost", "sistership.local"}
+    finally:
+        empty.ssh(ROOTFUL, f"rm -rf {trust}")
+        empty.ssh(host, f"podman logout {running.host} >/dev/null 2>&1 || true")

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from sistership.fleet import faults
-
 if TYPE_CHECKING:
     from tests.fleet.job.conftest import Project
 
@@ -126,21 +124,3 @@ def test_coming_back_to_an_image_makes_it_the_previous_one(shipped: Project, hos
     assert {image["id"]: image["keep"] for image in found["images"]}[first] == "previous"
     shipped.run("prune", "--hosts", host, "--keep", "0", "--yes")
     assert len(set(held(shipped, host).values()) & {first, second}) == 0
-
-
-@pytest.mark.full
-def test_prune_while_a_ship_is_under_way(shipped: Project) -> None:
-    """It is told to wait, exit 24, and what the ship stages stays; the ship completes."""
-    host = "classic20"
-    shipped.forget(host)
-    with faults.shaped(host, "80mbit"):
-        process = shipped.start("ship", "--variant", "sample", "--hosts", host)
-        assert process.stderr
-        for line in process.stderr:
-            if "send " in line:
-                break
-        done = shipped.run("prune", "--hosts", host, "--yes", code=24)
-        assert "under way" in done.out
-        out, err = process.communicate(timeout=200)
-        assert process.returncode == 0, (out, err)
-    shipped.verify("--hosts", host)

@@ -8,37 +8,12 @@ from contextlib import ExitStack, contextmanager
 
 from sistership.fleet import faults
 
-from .fault import Fault, Strike
+from .fault import Fault
 from .scene import Ended, Scene
 
 #: Well into the first large layer.
 MIDWAY = 20_000_000
 SEED = 20260105
-#: Bytes of a conversation before the first layer and after the last: probes, verification, tags.
-BEFORE, AFTER = 25_000, 45_000
-
-
-def cut_at(part: str, share: float) -> Strike:
-    """The cable is cut at a byte, and carries again before the next ship.
-
-    Args:
-        part: of the conversation: `begin`, `layers` or `end`.
-        share: of that part, 0 to 1.
-    """
-
-    @contextmanager
-    def strike(scene: Scene) -> Iterator[Ended]:
-        for host in scene.hosts:
-            whole = scene.whole[host]
-            low, high = {"begin": (0, BEFORE), "layers": (BEFORE, whole - AFTER), "end": (whole - AFTER, whole)}[part]
-            scene.links[host].rule(round(low + share * (high - low)), "cut")
-        ended = scene.ship()
-        for host in scene.hosts:
-            assert scene.links[host].reached() or ended.exit(host) == 0, f"{host}: the byte was never reached"
-            scene.links[host].mend()
-        yield ended
-
-    return strike
 
 
 @contextmanager
@@ -101,25 +76,15 @@ def off_while_staging(scene: Scene) -> Iterator[Ended]:
     yield ended
 
 
-def _cuts() -> list[Fault]:
+def cuts(parts: dict[str, int]) -> list[tuple[str, float]]:
+    """Where to cut: a part of the conversation and a share of it, one somewhere in each of so many equal pieces."""
     draw = random.Random(SEED)
-    rows = []
-    for part, times in (("begin", 3), ("layers", 4), ("end", 5)):
-        for number in range(times):
-            share = (number + draw.random()) / times  # one in each equal piece, somewhere
-            rows.append(
-                Fault(
-                    f"cut at {share:.2f} of the {part}",
-                    cut_at(part, share),
-                    {0, 20} if part == "end" else {20},
-                    "cut|connection|does not answer|unreachable|^$",
-                )
-            )
-    return rows
+    return [(part, (number + draw.random()) / times) for part, times in parts.items() for number in range(times)]
 
 
+#: What any cut may lead to; the very last step may be done already.
+CUT = Fault("cut", ssh_killed, {0, 20}, "cut|connection|does not answer|unreachable")
 CABLES = [
-    *_cuts(),
     Fault("ssh killed", ssh_killed, {20}, "the connection was cut"),
     Fault("sshd killed", sshd_killed, {20}, "the connection was cut|nothing listens"),
     Fault("cable pulled", frozen, {20}, "the connection was cut|does not answer", lingers=100),

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
 
 from .links import lay
+from .promises import Figures
 from .scene import Scene
 
 if TYPE_CHECKING:
     from tests.fleet.job.conftest import Project
 
 HOSTS = ("classic20", "classic26", "containerd26")
-
-
-@dataclass
-class Figures:
-    """What the suite counted."""
-
-    cases: list[str] = field(default_factory=list)
-    broken: int = 0
-    false_successes: int = 0
-    sent_again: int = 0
 
 
 FIGURES = pytest.StashKey[Figures]()

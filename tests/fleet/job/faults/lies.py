@@ -39,10 +39,11 @@ esac
 exec /usr/bin/docker "$@"
 """
 WRONG_SUM = "#!/bin/sh\ncat >/dev/null\necho 'ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff  -'\n"
-#: Says what one hopes to hear: the sum that the file's own name promises.
-HOPED_SUM = """#!/bin/sh
-name=$(readlink /proc/self/fd/0); name=${name##*/}
-cat >/dev/null; echo "${name%%.*}  -"
+#: Says what one hopes to hear: the sum that the name of the file promises which is arriving.
+HOPED_SUM = f"""#!/bin/sh
+name=$(ls {STAGE} | sed -n 's/[.]zst[.]part$//p' | head -n 1)
+[ -n "$name" ] || exec /usr/bin/sha256sum "$@"
+cat >/dev/null; echo "$name  -"
 """
 
 

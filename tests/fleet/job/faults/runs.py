@@ -92,9 +92,7 @@ def clock(day: str, seconds: int) -> Strike:
 KILLED = -signal.SIGKILL
 RUNS = [
     Fault("Ctrl-C while staging", ended_while_staging(signal.SIGINT), {130}, "interrupted"),
-    Fault("SIGTERM while staging", ended_while_staging(signal.SIGTERM), {130}, "interrupted"),
     Fault("SIGKILL while staging", ended_while_staging(signal.SIGKILL), {KILLED}),
-    Fault("Ctrl-C in mid-load", ended_in_mid_load(signal.SIGINT), {130}, "interrupted"),
     Fault("SIGTERM in mid-load", ended_in_mid_load(signal.SIGTERM), {130}, "interrupted"),
     Fault("SIGKILL in mid-load", ended_in_mid_load(signal.SIGKILL), {KILLED}),
     Fault("two ships at once", two_ships, {0}),

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 STAGE = "/root/.cache/sistership/stage"
 NAME = "job-sample:v1"
+#: Bytes of a conversation before the first layer: handshakes, lock, probe.
+BEGIN = 25_000
 #: Runs the whole time, from the older image.
 KEEPER = "keeper"
 #: The older image: the sample's files as one layer, no layer and no blob shared with the sample.
@@ -157,6 +159,19 @@ class Scene:
         ended = self.finish(self.start(hosts))
         assert code is None or ended.code == code, f"exit {ended.code}: {ended.lines[-4:]} {ended.err[-2000:]}"
         return ended
+
+    def cut_at(self, host: str, part: str, share: float, lacks: int) -> None:
+        """The host's cable will be cut at a byte of the next ship.
+
+        Args:
+            part: `begin`, before the first layer; `layers`; or `end`, the talk after them.
+            share: of that part, 0 to 1.
+            lacks: bytes of layers that will be sent.
+        """
+        talk = self.whole[host] - sum(self.layers().values())
+        low, high = {"begin": (0, BEGIN), "layers": (BEGIN, BEGIN + lacks), "end": (BEGIN + lacks, talk + lacks)}[part]
+        self.links[host].clear()
+        self.links[host].rule(round(low + share * (high - low)), "cut")
 
     def held_at_byte(self, at: int, deed: str = "hold") -> subprocess.Popen[str]:
         """A ship that stands still after `at` bytes, or to which something else happened there, on every host."""

@@ -6,36 +6,36 @@ and no byte of a finished blob is sent again.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
 
-from .cables import CABLES
-from .conftest import HOSTS, Figures
+from . import promises
+from .cables import CABLES, CUT, cuts
+from .conftest import HOSTS
 from .engines import ENGINES
 from .fault import Fault
 from .lies import LIES
+from .promises import UNDER_WAY, Figures
 from .runs import RUNS
-from .scene import Ended, Scene, matches
+from .scene import Scene
 
 FAULTS = [*CABLES, *ENGINES, *RUNS, *LIES]
 #: What every run of the tests practises, on one kind of engine.
-FAST = ("cut at 0.51 of the layers", "engine killed in mid-load")
-#: Bytes on the wire that are no image: probes, verification; and what may have been under way when the cable was cut.
-TALK, UNDER_WAY = 600_000, 6_000_000
+FAST = {"engine killed in mid-load"}
 
 Stage = Callable[[tuple[str, ...]], Scene]
+ONE_KIND = HOSTS[-1:]
 
 
 def cases() -> list[object]:
     """Every fault on all three kinds at once, and the fast ones on one kind."""
-    fast = [pytest.param(fault, HOSTS[-1:], id=f"{fault.name}@{HOSTS[-1]}") for fault in FAULTS if fault.name in FAST]
+    fast = [pytest.param(fault, ONE_KIND, id=f"{fault.name}@{ONE_KIND[0]}") for fault in FAULTS if fault.name in FAST]
     full = [pytest.param(fault, HOSTS, id=f"{fault.name}@all", marks=pytest.mark.full) for fault in FAULTS]
     return [*fast, *full]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("fault", "hosts"), cases())
 def test_survived(stage: Stage, figures: Figures, fault: Fault, hosts: tuple[str, ...]) -> None:
     """One fault on some hosts at once."""
@@ -44,78 +44,49 @@ def test_survived(stage: Stage, figures: Figures, fault: Fault, hosts: tuple[str
     figures.cases.extend(f"{fault.name}@{host}" for host in hosts)
     with fault.strike(scene) as ended:
         wire = {host: scene.links[host].counted()[0] for host in hosts}
-        wrong = said(fault, scene, ended)
-        found = scene.look(restarted=fault.restarted)
-        claimed = [host for host in hosts if (line := ended.host(host)) and line["exit"] == 0]
-        moved = [host for host in hosts if found[host]["tag"] != scene.old[host]]
-        verdicts = scene.verdict(sorted({*claimed, *moved}))
+        wrong = promises.said(fault, scene, ended)
+        wrong += promises.left_whole(fault, scene, ended, figures)
+        lacks = {host: promises.missing(scene, staged) for host, staged in scene.on_all(scene.staged).items()}
+        following = promises.next_ship(fault, scene)
         for host in hosts:
-            broken = scene.broken(host, found[host], verdicts.get(host), restarted=fault.restarted)
-            figures.broken += bool(broken)
-            wrong += broken
-        false = [f"{host}: exit 0, and verify says {verdicts[host]}" for host in claimed if verdicts[host] != "ok"]
-        figures.false_successes += len(false)
-        wrong += false
-        staged = scene.on_all(scene.staged)
-        following = next_ship(fault, scene)
-        for host in hosts:
-            again = sent_again(fault, scene, host, ended, following, staged[host], wire[host])
+            most = 0 if (line := ended.host(host)) and line["exit"] == 0 else lacks[host]
+            again = promises.sent_again(scene, host, following, most)
+            total = sum(scene.layers().values())
+            if not fault.damages and wire[host] + scene.links[host].counted()[0] > total * 1.01 + UNDER_WAY:
+                wrong.append(f"{host}: {wire[host]} bytes on the wire, then {scene.links[host].counted()[0]}")
             figures.sent_again += again
             wrong += [f"{host}: {again} bytes were sent again"] if again else []
-        wrong += completed(scene)
+        wrong += promises.completed(scene)
     assert not wrong, "\n".join([*wrong, ended.err[-3000:]])
 
 
-def said(fault: Fault, scene: Scene, ended: Ended) -> list[str]:
-    """What is wrong with exit codes and messages."""
-    wrong = ["a traceback"] if "Traceback" in ended.err else []
-    for host in scene.hosts:
-        trouble = ended.trouble(host)
-        if ended.exit(host) not in fault.codes:
-            wrong.append(f"{host}: exit {ended.exit(host)}, {trouble}")
-        elif not matches(fault.says, trouble, "" if trouble else ended.err) and ended.exit(host):
-            wrong.append(f"{host}: its message is {trouble}")
-        if trouble and not trouble["next"]:
-            wrong.append(f"{host}: no next step: {trouble}")
-        if fault.sends is not None and ended.sent(host) > fault.sends:
-            wrong.append(f"{host}: {ended.sent(host)} bytes were sent")
-    return wrong
-
-
-def next_ship(fault: Fault, scene: Scene) -> Ended:
-    """The ship after the fault; it may have to wait for a lock of which the host heard no end."""
-    deadline = time.monotonic() + fault.lingers
-    while True:
-        for host in scene.hosts:
-            scene.links[host].clear()
-        following = scene.ship()
-        locked = any(following.exit(host) == 24 for host in scene.hosts)
-        if not locked or time.monotonic() > deadline:
-            assert following.code == 0, f"the next ship: exit {following.code} {following.lines[-4:]} {following.err}"
-            return following
-        time.sleep(1)
-
-
-def sent_again(
-    fault: Fault, scene: Scene, host: str, ended: Ended, following: Ended, staged: dict[str, int], wire: int
-) -> int:
-    """Bytes that the next ship sent although they lay on the host, or had been sent before."""
-    layers = scene.layers()
-    there = sum(min(size, layers.get(name.removesuffix(".part"), 0)) for name, size in staged.items())
-    line = ended.host(host)
-    again = following.sent(host) - (0 if line and line["exit"] == 0 else sum(layers.values()) - there)
-    up = scene.links[host].counted()[0]
-    assert up <= following.sent(host) * 1.01 + TALK, f"{host}: {up} bytes on the wire for {following.sent(host)}"
-    if not fault.damages:
-        again = max(again, wire + up - int(sum(layers.values()) * 1.01) - 2 * TALK - UNDER_WAY)
-    return max(0, again)
-
-
-def completed(scene: Scene) -> list[str]:
-    """What is wrong after the next ship."""
-    verdicts = scene.verdict(list(scene.hosts))
-    wrong = [f"{host}: after the next ship {verdict}" for host, verdict in verdicts.items() if verdict != "ok"]
-    for host, kept in scene.on_all(scene.rollback).items():
-        if kept != scene.old[host]:
-            wrong.append(f"{host}: the older image is not kept for a rollback: {kept}")
-    return wrong
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("hosts", "parts"),
+    [
+        pytest.param(ONE_KIND, {"layers": 1, "end": 1}, id=ONE_KIND[0]),
+        pytest.param(HOSTS, {"begin": 3, "layers": 4, "end": 5}, id="all", marks=pytest.mark.full),
+    ],
+)
+def test_cut_at_any_byte(stage: Stage, figures: Figures, hosts: tuple[str, ...], parts: dict[str, int]) -> None:
+    """The cable is cut again and again, at bytes drawn from the whole conversation: each ship goes on from the last."""
+    scene = stage(hosts)
+    scene.reset()
+    wrong: list[str] = []
+    for part, share in cuts(parts):
+        figures.cases.extend(f"cut at {share:.2f} of the {part}@{host}" for host in hosts)
+        lacks = {host: promises.missing(scene, staged) for host, staged in scene.on_all(scene.staged).items()}
+        for host in hosts:
+            scene.cut_at(host, part, share, lacks[host])
+        ended = scene.ship()
+        wrong += promises.said(CUT, scene, ended)
+        for host in hosts:
+            assert scene.links[host].reached() or ended.exit(host) == 0, f"{host}: the byte was never reached"
+            again = promises.sent_again(scene, host, ended, lacks[host])
+            figures.sent_again += again
+            wrong += [f"{host}: {again} bytes were sent again after {share:.2f} of the {part}"] if again else []
+            scene.links[host].mend()
+        wrong += promises.left_whole(CUT, scene, ended, figures)
+    promises.next_ship(CUT, scene)
+    wrong += promises.completed(scene)
+    assert not wrong, "\n".join(wrong)
