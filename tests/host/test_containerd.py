@@ -151,7 +151,12 @@ def test_words() -> None:
 FAKE = """
 ctr() {
   shift 2
-  case "$*" in "images ls" | "content ls" | "snapshots ls" | "containers ls") cat "$1" ;; *) echo "ctr $*" ;; esac
+  case "$*" in
+    "content ls --quiet") cut -f1 content ;;
+    "images pull x@"*) cat pulled; [ ! -e fails ] ;;
+    "images ls" | "content ls" | "snapshots ls" | "containers ls") cat "$1" ;;
+    *) echo "ctr $*" ;;
+  esac
 }
 """
 TOP = "sha256:776f78d966723a3a097731434650292b8d0bfdf75b66b8379d31cd66d1fcd0b4"
@@ -240,6 +245,30 @@ def test_an_index_is_used_with_its_image(tmp_path: Path) -> None:
     (tmp_path / "containers").write_text("CONTAINER IMAGE RUNTIME\n")
     lines = run(tmp_path, "used_images").splitlines()
     assert {line.split()[0] for line in lines} == {image.id for image in facts(text).images}
+
+
+#: As ctr 1.7.24 prints a pull that nobody looks at: it says "done" of what it had, too.
+PULLED = """x@sha256:1eaa: resolved |++++++|
+manifest-sha256:1eaac770ecc23edc6c3b217b5644cffc2b2df14feec5e56c98ed743c3551905c: done           |++++++|
+layer-{had}:    done           |++++++|
+layer-sha256:0d9934240328113d54245699429a1047113e772a2d32b283fb001d9a2c69898e:    downloading    |+++++-|
+elapsed: 1.2 s  total:  65.0 M (54.1 MiB/s)
+layer-{had}:    done           |++++++|
+layer-sha256:0d9934240328113d54245699429a1047113e772a2d32b283fb001d9a2c69898e:    done           |++++++|
+elapsed: 1.5 s  total:  70.0 M (47.1 MiB/s)
+unpacking linux/amd64 sha256:1eaa...
+"""
+
+
+def test_a_pull_is_told_in_dockers_words(tmp_path: Path) -> None:
+    """Each layer once, and what was there is told from what came; a pull that failed says why, and fails."""
+    (tmp_path / "pulled").write_text(PULLED.format(had=LOST))
+    said = run(tmp_path, f"pull_image x@{MANIFEST}").splitlines()
+    assert said[:2] == ["804658548164: Already exists", "0d9934240328: Pull complete"]
+    assert said[2].startswith("unpacking")
+    (tmp_path / "fails").touch()
+    (tmp_path / "pulled").write_text('ctr: failed to resolve reference "x": 401 Unauthorized\n')
+    assert "401 Unauthorized" in run(tmp_path, f"pull_image x@{MANIFEST}", code=1)
 
 
 def test_no_link_leads_out_of_the_image(tmp_path: Path) -> None:

@@ -69,3 +69,13 @@ def test_local_means_this_machine(environ: dict[str, str]) -> None:
 def test_this_machines_own_engine_is_fine(environ: dict[str, str]) -> None:
     """A socket of this machine (rootless) is no redirection."""
     refuse_redirected_client("gpu-main", environ)
+
+
+def test_podman_has_variables_of_its_own() -> None:
+    """Docker's say nothing to Podman; its own send it elsewhere just so, and ctr knows none."""
+    for environ in ({"CONTAINER_HOST": "ssh://peer/run/podman.sock"}, {"CONTAINER_CONNECTION": "peer"}):
+        with pytest.raises(HostUnfitError, match="unset CONTAINER_"):
+            refuse_redirected_client("gpu-main", environ, "podman")
+        refuse_redirected_client("gpu-main", environ)
+        refuse_redirected_client("gpu-main", environ, "containerd")
+    refuse_redirected_client("gpu-main", {"DOCKER_HOST": "ssh://peer"}, "podman")

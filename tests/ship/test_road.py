@@ -207,3 +207,19 @@ def test_podmans_refusals_have_podmans_cures(words: str, says: str) -> None:
     found = str(refused("h", SOURCE, words, "podman"))
     assert says in found
     assert "docker" not in found.replace("docker.io", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("ctr: failed to resolve reference: 401 Unauthorized", "hosts.toml, as `authorization` of the host's `header`"),
+        ("ctr: tls: failed to verify certificate: x509: unknown authority", 'hosts.toml: ca = "…"'),
+        ("ctr: http: server gave HTTP response to HTTPS client", 'write server = "http://'),
+        ("ctr: dial tcp 192.0.2.1:5000: connect: connection refused", "try there: ctr images pull"),
+    ],
+)
+def test_containerds_refusals_have_its_own_cures(words: str, says: str) -> None:
+    """By the file that its ctr and the kubelet's runtime read; it has no logins of its own."""
+    found = str(refused("h", SOURCE, words, "containerd"))
+    assert says in found
+    assert "docker" not in found.replace("docker.io", "")

@@ -19,6 +19,29 @@ def engine_chosen(host: Host) -> bool:
     return bool(host.docker_host or host.context or host.sudo)
 
 
+#: Kind of engine → what a person types there: to list images and containers, to remove an image, to read its log.
+BY_HAND: Final[Mapping[str, Mapping[str, str]]] = {
+    "docker": {
+        "images": "docker image ls",
+        "containers": "docker ps --all",
+        "remove": "docker image rm",
+        "log": "journalctl -u docker -n 50",
+    },
+    "podman": {
+        "images": "podman image ls",
+        "containers": "podman ps --all --external",
+        "remove": "podman image rm",
+        "log": "podman system check",
+    },
+    "containerd": {
+        "images": "ctr -n k8s.io images ls",
+        "containers": "ctr -n k8s.io containers ls",
+        "remove": "ctr -n k8s.io images rm",
+        "log": "journalctl -u containerd -n 50",
+    },
+}
+
+
 @dataclass(frozen=True)
 class Engine:
     """An engine that answers at an endpoint."""

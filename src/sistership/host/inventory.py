@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from sistership.errors import HostUnfitError, SistershipError
 from sistership.host.commands import Commands
@@ -15,7 +16,7 @@ from sistership.host.local import Local
 from sistership.host.openssh import OpenSSH
 from sistership.host.traced import Traced
 from sistership.host.transport import Completed, Input, Sink, Transport
-from sistership.matrix.model import Host
+from sistership.matrix.model import EngineKind, Host
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def connect(host: Host) -> Peer:
         transport = Local(host.name)
         try:
             if not (host.docker_host or host.context):
-                refuse_redirected_client(host.name, os.environ)
+                refuse_redirected_client(host.name, os.environ, host.engine)
         except HostUnfitError as error:
             transport = Refused(host.name, error)
     else:
@@ -88,25 +89,35 @@ def over_ssh(host: Host) -> Transport:
     return ParamikoSSH(host.name, destination, host.ssh_config)
 
 
-def refuse_redirected_client(name: str, environ: dict[str, str] | os._Environ[str]) -> None:
-    """A `local: true` host must be this machine: DOCKER_HOST or DOCKER_CONTEXT may say otherwise.
+#: Variables by which an engine's command is sent elsewhere: by address, by a name of its own configuration.
+_REDIRECTIONS: Final[Mapping[EngineKind, tuple[str, str]]] = {
+    "docker": ("DOCKER_HOST", "DOCKER_CONTEXT"),
+    "podman": ("CONTAINER_HOST", "CONTAINER_CONNECTION"),
+}
+
+
+def refuse_redirected_client(
+    name: str, environ: dict[str, str] | os._Environ[str], kind: EngineKind = "docker"
+) -> None:
+    """A `local: true` host must be this machine: DOCKER_HOST or DOCKER_CONTEXT may say otherwise, and Podman's own.
 
     Raises:
         HostUnfitError: they do (moby/moby#12548: images loaded on the wrong machine).
     """
-    elsewhere = environ.get("DOCKER_HOST", "")
+    address, named = _REDIRECTIONS.get(kind, ("", ""))
+    elsewhere = environ.get(address, "")
     if elsewhere and not elsewhere.startswith("unix://"):
         raise HostUnfitError(
-            f"DOCKER_HOST={elsewhere} sends the local client to another machine",
+            f"{address}={elsewhere} sends the local client to another machine",
             where=name,
-            hint="unset DOCKER_HOST, or name that machine in the matrix with `ssh:`",
+            hint=f"unset {address}, or name that machine in the matrix with `ssh:`",
         )
-    context = environ.get("DOCKER_CONTEXT", "")
+    context = environ.get(named, "")
     if context and context != "default" and not elsewhere:
         raise HostUnfitError(
-            f"DOCKER_CONTEXT={context} may send the local client to another engine",
+            f"{named}={context} may send the local client to another engine",
             where=name,
-            hint="unset DOCKER_CONTEXT, or set `docker_host:` for this host in the matrix",
+            hint=f"unset {named}, or set `docker_host:` for this host in the matrix",
         )
 
 

@@ -13,14 +13,14 @@ _PATIENCE: Final = 6000
 #: One descriptor is read on and on, so that it does not matter when the file gets its name. It fails, perhaps after it
 #: printed something, when the file `$promise` is gone, or when nothing arrives any more.
 FUNCTIONS: Final = f"""
-tick=1; sleep 0.1 2>/dev/null || tick=10
+tick=2; sleep 0.2 2>/dev/null || tick=10
 idle=0; before=
 pause() {{
   [ -f "$promise" ] || return 1
   now=$(wc -c 2>/dev/null < "$1.part")
   if [ "$now" = "$before" ]; then idle=$((idle + tick)); else idle=0; before=$now; fi
   [ "$idle" -lt {_PATIENCE} ] || return 1
-  if [ "$tick" -eq 1 ]; then sleep 0.1; else sleep 1; fi
+  if [ "$tick" -eq 2 ]; then sleep 0.2; else sleep 1; fi
 }}
 follow() {{
   opened=yes

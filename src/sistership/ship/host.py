@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sistership.errors import ShipError, SistershipError
+from sistership.host.engines import BY_HAND
 from sistership.host.facts import HostFacts, probe
 from sistership.host.held import familiar
 from sistership.host.inventory import Peer
@@ -288,7 +289,7 @@ class _Host:
                 f"after the load it is {verdict.kind}; the tag was not moved",
                 where=peer.name,
                 why=verdict.why or None,
-                hint="ship again; if it stays so: docker image rm " + release.unique + " there first",
+                hint=f"ship again; if it stays so: {BY_HAND[peer.engine.kind]['remove']} {release.unique} there first",
             )
         moved = held.id if verdict.kind is Kind.TAG_MOVED else ""
         return settle(peer, release, plan, seen, moved, self._ours(seen.facts))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sistership.errors import ShipError
+from sistership.host.engines import BY_HAND
 from sistership.host.facts import STAGE
 from sistership.host.inventory import Peer
 from sistership.host.transport import quote
@@ -149,7 +150,7 @@ trap 'rm -f -- {ours}' EXIT
             "its engine refused the image; what it ran before is untouched",
             where=peer.name,
             why=(words or done.err.strip()).splitlines()[-1][:300] if words or done.err.strip() else None,
-            hint="see the engine's log there: journalctl -u docker -n 50",
+            hint=f"see what the engine says of it there: {BY_HAND[peer.engine.kind]['log']}",
         )
     return words
 

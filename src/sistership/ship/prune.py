@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from sistership.errors import IdentityError, SistershipError
 from sistership.host.answers import SECTION, sections
 from sistership.host.commands import Commands
+from sistership.host.engines import BY_HAND
 from sistership.host.facts import HostFacts, probe
 from sistership.host.inventory import Peer
 from sistership.host.transport import quote
@@ -142,7 +143,7 @@ def look(peer: Peer, older: Older) -> Pruned:
             "the engine does not say which images its containers use; nothing was removed",
             where=peer.name,
             why=told.splitlines()[-1][:200] if told else None,
-            hint="see what `docker ps --all` says there, then run it again",
+            hint=f"see what `{BY_HAND[peer.engine.kind]['containers']}` says there, then run it again",
         )
     clock = answer.get("now", "").strip()
     now = datetime.fromtimestamp(int(clock), UTC) if clock.isdigit() else None

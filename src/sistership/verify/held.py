@@ -10,6 +10,7 @@ from typing import Final
 
 from sistership.errors import ShipError
 from sistership.host.commands import Commands
+from sistership.host.engines import BY_HAND
 from sistership.host.facts import HostFacts
 from sistership.host.held import HeldImage
 from sistership.host.inventory import Peer
@@ -41,7 +42,7 @@ def held(host: str, facts: HostFacts, names: Sequence[str]) -> HeldImage:
         f"there is no image {names[0]}" if not fitting else f"{names[0]} does not say which image",
         where=host,
         why=several,
-        hint="`docker image ls` there shows what it holds",
+        hint=f"`{BY_HAND[facts.engine]['images']}` there shows what it holds",
     )
 
 

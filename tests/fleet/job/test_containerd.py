@@ -262,6 +262,7 @@ def test_by_a_registry(
         (refused,) = ship_all(peers, [wanted], made.store, Silent(), lambda *_: None, road=road)
         assert refused.code == 21
         assert "does not trust the registry's certificate" in str(refused.error)
+        assert f"{folder}/hosts.toml: ca" in str(refused.error)
         empty.ssh(NAME, f"mkdir -p {folder} && cat > {folder}/ca.crt", stdin=running.authority.read_bytes())
         empty.ssh(NAME, f"cat > {folder}/hosts.toml", stdin=toml.encode())
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +17,7 @@ from sistership.image.release import Release
 from sistership.matrix.model import Host
 from sistership.registry.place import Place
 from sistership.report.events import Silent
+from sistership.ship import batches, early
 from sistership.ship.older import Ours
 from sistership.ship.plan import HostPlan
 from sistership.ship.prune import Older, Pruned, prune_all
@@ -158,6 +159,30 @@ def test_layers_that_came_in_another_form(empty: Fleet, made: Made, host: str) -
     shipped, plan = ship(empty, made, 2, host)
     assert states(plan) == ["have", "have", "send"]
     assert shipped.sent < 10_000
+
+
+@pytest.mark.full
+@both
+def test_layers_are_loaded_while_others_travel(
+    empty: Fleet,
+    made: Made,  # noqa: F811
+    host: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The lowest layers go ahead as an image of their own, which leaves no name; the rest is loaded upon them."""
+    monkeypatch.setattr(batches, "LEAST", 1 << 20)
+    loaded: list[str] = []
+    load = early.load
+
+    def counted(*words: Any) -> str:
+        loaded.append(words[-1])
+        return load(*words)
+
+    monkeypatch.setattr(early, "load", counted)
+    release = made.releases[1]
+    ship(empty, made, 1, host)
+    assert loaded == ["", release.unique]
+    assert names(empty, host) == dict.fromkeys((f"localhost/{NAME}", release.unique), release.image.config)
 
 
 @pytest.mark.full
