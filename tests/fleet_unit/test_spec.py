@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from sistership.errors import UsageError
-from sistership.fleet import containers, lifecycle
+from sistership.fleet import containers, contents, lifecycle
 from sistership.fleet.paths import State, cache_root
 from sistership.fleet.spec import _LATER, CAPABILITIES, HOSTS, digest_of, fleet_name
 
@@ -48,7 +48,7 @@ def test_a_user_logs_in_under_a_name_of_his_own():
 def test_files_of_hosts_with_other_engines(tmp_path):
     """Each kind starts its own engine; people's folders and rights are theirs, and what a host lacks is named."""
     by_host = {
-        name: {file.path: file for file in containers.files_of(HOSTS[name], State(tmp_path))}
+        name: {file.path: file for file in contents.files_of(HOSTS[name], State(tmp_path))}
         for name in ("classic26", "podman", "docker26", "containerd")
     }
     engine, users = "/usr/local/sbin/practice-engine", "/etc/practice/users"
@@ -57,6 +57,7 @@ def test_files_of_hosts_with_other_engines(tmp_path):
     assert by_host["podman"][users].text == "1000 rootless\n"
     sshd = by_host["podman"]["/etc/ssh/sshd_config.d/practice.conf"].text
     assert sshd.endswith("Match User rootless\n    SetEnv XDG_RUNTIME_DIR=/run/user/1000\n")
+    assert "AuthorizedKeysFile /etc/practice/authorized_keys .ssh/authorized_keys\n" in sshd
     assert by_host["podman"]["/etc/practice/authorized_keys"].mode == 0o644
     assert by_host["classic26"]["/etc/practice/authorized_keys"].mode == 0o600
     assert by_host["containerd"]["/etc/practice/without"].text.split()[-2:] == ["docker-proxy", "podman"]
@@ -66,7 +67,7 @@ def test_files_of_hosts_with_other_engines(tmp_path):
 def test_starting_on_request_does_not_change_a_container(tmp_path):
     """Whether a host has to be named decides nothing about its container, so none is made anew for it."""
     spec, home = HOSTS["docker28"], State(tmp_path)
-    files = containers.files_of(spec, home)
+    files = contents.files_of(spec, home)
     assert containers.spec_key(replace(spec, on_request=False), files, home) == containers.spec_key(spec, files, home)
 
 
@@ -79,9 +80,9 @@ def test_no_capability_that_machines_lack():
 def test_spec_key_follows_every_file(tmp_path):
     """A container is made anew when any of its files, its keys or its registry folder differ."""
     home = State(tmp_path)
-    files = containers.files_of(HOSTS["builder"], home)
+    files = contents.files_of(HOSTS["builder"], home)
     key = containers.spec_key(HOSTS["builder"], files, home)
-    assert containers.spec_key(HOSTS["builder"], containers.files_of(HOSTS["builder"], home), home) == key
+    assert containers.spec_key(HOSTS["builder"], contents.files_of(HOSTS["builder"], home), home) == key
     assert containers.spec_key(HOSTS["builder"], files[1:], home) != key
     assert containers.spec_key(HOSTS["containerd26"], files, home) != key
     assert containers.spec_key(HOSTS["builder"], files, State(tmp_path / "other")) != key
@@ -90,7 +91,7 @@ def test_spec_key_follows_every_file(tmp_path):
 def test_files_of_hosts(tmp_path):
     """Only the builder gets a registry; only containerd26 and containerd28 the containerd store; keys are private."""
     by_host = {
-        name: {file.path: file for file in containers.files_of(spec, State(tmp_path))} for name, spec in HOSTS.items()
+        name: {file.path: file for file in contents.files_of(spec, State(tmp_path))} for name, spec in HOSTS.items()
     }
     assert [name for name, files in by_host.items() if "/etc/practice/registry.yml" in files] == ["builder"]
     features = {
@@ -104,9 +105,7 @@ def test_files_of_hosts(tmp_path):
 
 def test_archive_keeps_modes():
     """Files reach the host with the mode they were given."""
-    data = containers.archive(
-        (containers.File("/usr/local/sbin/x", "#!/bin/sh\n", 0o755), containers.File("/etc/y", "y"))
-    )
+    data = contents.archive((contents.File("/usr/local/sbin/x", "#!/bin/sh\n", 0o755), contents.File("/etc/y", "y")))
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         assert {member.name: member.mode for member in tar} == {"usr/local/sbin/x": 0o755, "etc/y": 0o644}
 
@@ -139,7 +138,7 @@ def test_unknown_host_is_a_usage_error():
 
 
 FLEET = ["builder", "classic20", "classic26", "containerd26"]
-ON_REQUEST = ["docker28", "containerd28", "podman", "docker26", "containerd"]
+ON_REQUEST = ["docker28", "containerd28", "podman", "docker26", "containerd", "containerd2"]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +150,7 @@ ON_REQUEST = ["docker28", "containerd28", "podman", "docker26", "containerd"]
         (["docker28"], ["docker28"]),
         (["*28", "builder"], ["builder", "docker28", "containerd28"]),
         (["*"], [*FLEET, *ON_REQUEST]),
-        (["*", "^docker*"], [*FLEET, "containerd28", "podman", "containerd"]),
+        (["*", "^docker*"], [*FLEET, "containerd28", "podman", "containerd", "containerd2"]),
         (["^builder"], FLEET[1:]),
         (["^docker28"], FLEET),
     ],

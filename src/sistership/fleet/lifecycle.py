@@ -13,6 +13,7 @@ from docker.errors import APIError, NotFound
 
 from sistership.errors import HostUnfitError, UsageError
 from sistership.fleet import bases, containers, keys, roots, samplerepo
+from sistership.fleet.contents import files_of
 from sistership.fleet.engines import ASK, Engine, read
 from sistership.fleet.lock import held
 from sistership.fleet.paths import ProjectFiles, State, project_files, state
@@ -140,7 +141,7 @@ class _Raising:
 
     def started(self, spec: HostSpec, resolv: str) -> bool:
         """Have the host's container running, as its specification says; True when it ran already."""
-        files = containers.files_of(spec, self.home)
+        files = files_of(spec, self.home)
         container = containers.find(self.client, spec.container)
         if container and not _usable(container, containers.spec_key(spec, files, self.home)):
             self.report(f"{spec.name}: making it anew")

@@ -268,6 +268,15 @@ HOSTS: Final[Mapping[str, HostSpec]] = MappingProxyType(
                 kind="containerd",
                 without=(*_DOCKER, "podman"),
             ),
+            HostSpec(
+                "containerd2",
+                FORKY,
+                sshd=_SSHD_NEW,
+                why="containerd 2 and ctr alone, from the suite that still moves",
+                on_request=True,
+                kind="containerd",
+                without=_DOCKER,
+            ),
         )
     }
 )

@@ -195,10 +195,10 @@ class _Host:
             Image bytes sent, and the host afterwards.
         """
         peer, release = self.peer, self.release
-        sent = self._stage_and_load(plan, facts)
+        arrived, sent = self._stage_and_load(plan, facts)
         seen = self.look()
         if not plan.leave_out:
-            again = load_anew(peer, release, seen, lambda: self._load_staged(plan), self.step)
+            again = load_anew(peer, release, seen, lambda: self._load_staged(arrived), self.step)
             return sent, self.look() if again else seen
         trouble = self._trouble(seen)
         if not trouble:
@@ -207,7 +207,7 @@ class _Host:
         self._forget(seen.facts)
         facts = probe(peer, release.names)
         everything = plan_host(peer.name, release, facts, Verdict(Kind.INCOMPLETE))
-        sent += self._stage_and_load(everything, facts)
+        sent += self._stage_and_load(everything, facts)[1]
         # The classic store keeps a layer that it has, damaged or not, as long as another image there uses it.
         seen = self.look()
         if trouble := self._trouble(seen):
@@ -228,12 +228,12 @@ class _Host:
             verdict = looked_inside(self.peer, self.release, held.id) or verdict
         return "" if verdict.kind in WHOLE else f"{verdict.kind}: {verdict.why}"
 
-    def _stage_and_load(self, plan: HostPlan, facts: HostFacts) -> int:
-        """Returns image bytes sent."""
+    def _stage_and_load(self, plan: HostPlan, facts: HostFacts) -> tuple[HostPlan, int]:
+        """Returns the plan as it was carried out, and image bytes sent."""
         if not worth_loading_early(plan):
-            plan, sent = self._staged(plan, facts, _nothing)
-            self._load_staged(plan)
-            return sent
+            arrived, sent = self._staged(plan, facts, _nothing)
+            self._load_staged(arrived)
+            return arrived, sent
         early = EarlyLoad(self.peer, self.release, plan, self.store, cuts(self.release, self.store))
         with early:
             arrived, sent = self._staged(plan, facts, early.give_up)
@@ -244,7 +244,7 @@ class _Host:
             self._load_staged(arrived)
         else:
             self.reporter.detail(f"{self.peer.name}: {early.words}")
-        return sent
+        return arrived, sent
 
     def _staged(self, plan: HostPlan, facts: HostFacts, otherwise: Callable[[], None]) -> tuple[HostPlan, int]:
         staging = Staging(self.peer, self.release, self.store, self.reporter, self.count, self.sound)

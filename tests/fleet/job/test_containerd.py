@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 #: Three releases of files that nothing runs: no builder is needed.
 made = test_difference.made
 running = test_registry.running
-NAME = "containerd"
+#: The first for all tests, the other where versions of containerd differ.
+NAMES = ("containerd", "containerd2")
 #: As Kubernetes writes the name of the difference test's image.
 PEOPLE = "docker.io/library/difference-sample:v1"
 CTR = "ctr --namespace k8s.io"
@@ -53,7 +54,7 @@ server = "https://{host}"
   [host."https://{host}".header]
     authorization = ["Basic {login}"]
 """
-#: Somebody with a login and sudo; the first file of sshd that names a setting decides.
+#: Somebody with a login and sudo.
 WORKER = """
 set -e
 useradd --password '*' -m worker
@@ -61,81 +62,92 @@ echo 'worker ALL=(root) NOPASSWD: ALL' > /etc/sudoers.d/worker
 mkdir -p ~worker/.ssh
 cp /etc/practice/authorized_keys ~worker/.ssh/
 chown -R worker: ~worker/.ssh
-echo 'AuthorizedKeysFile /etc/practice/authorized_keys .ssh/authorized_keys' > /etc/ssh/sshd_config.d/a-worker.conf
-kill -HUP "$(cat /run/sshd.pid)"
 """
 NO_WORKER = """
 userdel -rf worker 2>/dev/null
-rm -f /etc/sudoers.d/worker /etc/ssh/sshd_config.d/a-worker.conf
-kill -HUP "$(cat /run/sshd.pid)"
+rm -f /etc/sudoers.d/worker
 """
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 
+@dataclass(frozen=True)
+class Node:
+    """A host with containerd alone."""
+
+    fleet: Fleet
+    name: str
+
+    def ssh(self, command: str, stdin: bytes = b"") -> str:
+        """What a command prints there."""
+        return self.fleet.ssh(self.name, command, stdin=stdin)
+
+    def row(self, **changes: object) -> Host:
+        """The host as a matrix names it."""
+        config = self.fleet.files.ssh_config
+        row = Host(self.name, ssh=self.name, ssh_config=config, docker="ctr", engine="containerd", namespace="k8s.io")
+        return replace(row, **changes)  # type: ignore[arg-type]
+
+
 @pytest.fixture(scope="module")
-def node(fleet: Fleet) -> Iterator[Fleet]:
-    """The fleet with a host that has containerd alone; if it was not there before, it is gone afterwards."""
+def node(fleet: Fleet, request: pytest.FixtureRequest) -> Iterator[Node]:
+    """The host; if it was not there before, it is gone afterwards."""
+    name = getattr(request, "param", NAMES[0])
     before = {name: host.id for name, host in containers.all_of_fleet(containers.connect()).items()}
-    states = practice.up(fleet.project, hosts=[NAME], report=print)
-    yield replace(fleet, states={**fleet.states, **{state.name: state for state in states}})
-    if NAME not in before:
-        practice.remove(fleet.project, hosts=[NAME], report=print)
-    assert {name: host.id for name, host in containers.all_of_fleet(containers.connect()).items()} == before
+    states = practice.up(fleet.project, hosts=[name], report=print)
+    yield Node(replace(fleet, states={**fleet.states, **{state.name: state for state in states}}), name)
+    if name not in before:
+        practice.remove(fleet.project, hosts=[name], report=print)
+        assert {name: host.id for name, host in containers.all_of_fleet(containers.connect()).items()} == before
 
 
 @pytest.fixture
-def empty(node: Fleet) -> Iterator[Fleet]:
+def empty(node: Node) -> Iterator[Node]:
     """That host without any image."""
-    node.ssh(NAME, WIPE)
+    node.ssh(WIPE)
     yield node
-    node.ssh(NAME, WIPE)
+    node.ssh(WIPE)
 
 
-def hosts(fleet: Fleet, **changes: object) -> list[Host]:
-    """The host as a matrix names it."""
-    row = Host(NAME, ssh=NAME, ssh_config=fleet.files.ssh_config, docker="ctr", engine="containerd", namespace="k8s.io")
-    return [replace(row, **changes)]  # type: ignore[arg-type]
-
-
-def ship(fleet: Fleet, made: Made, number: int, *, minimize: bool = False) -> tuple[Shipped, HostPlan]:
+def ship(node: Node, made: Made, number: int, *, minimize: bool = False) -> tuple[Shipped, HostPlan]:
     """Ship a release, look into all of its files there; what came of it and what was planned before."""
-    with connected(hosts(fleet)) as peers:
+    with connected([node.row()]) as peers:
         (plan,) = plan_all(peers, [made.releases[number]], made.store, minimize=minimize)
         assert isinstance(plan, HostPlan), plan
         (shipped,) = ship_all(peers, [made.releases[number]], made.store, Silent(), lambda *_: None, minimize=minimize)
     assert shipped.code == 0, (shipped.verdict, shipped.error)
-    assert verdict(fleet, made.releases[number], deep=True).kind.value == "ok"
+    assert verdict(node, made.releases[number], deep=True).kind.value == "ok"
     return shipped, plan
 
 
-def verdict(fleet: Fleet, release: Release, *, deep: bool = False) -> Verdict:
+def verdict(node: Node, release: Release, *, deep: bool = False) -> Verdict:
     """What verify says."""
-    with connected(hosts(fleet)) as peers:
+    with connected([node.row()]) as peers:
         return verify_all(peers, [release], deep=deep)[0].verdict
 
 
-def prune(fleet: Fleet, made: Made, current: Sequence[int], *, keep: int = 0) -> Pruned:
+def prune(node: Node, made: Made, current: Sequence[int], *, keep: int = 0) -> Pruned:
     """Remove what is old, when these releases are what the lock says."""
     releases = [made.releases[number] for number in current]
     ours = Ours({releases[0].reference: "difference"}, frozenset({releases[0].reference}), tuple(releases))
-    with connected(hosts(fleet)) as peers:
+    with connected([node.row()]) as peers:
         return prune_all(peers, Older(ours, keep), Silent(), act=True)[0]
 
 
-def names(fleet: Fleet) -> dict[str, str]:
+def names(node: Node) -> dict[str, str]:
     """Name → manifest digest of everything in the namespace."""
-    rows = [line.split() for line in fleet.ssh(NAME, f"{CTR} images ls").splitlines()[1:]]
+    rows = [line.split() for line in node.ssh(f"{CTR} images ls").splitlines()[1:]]
     return {row[0]: row[2] for row in rows}
 
 
-def snapshot_file(fleet: Fleet, path: str) -> str:
+def snapshot_file(node: Node, path: str) -> str:
     """Where a file of an unpacked layer lies on the host's disk."""
     folder = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots"
-    return fleet.ssh(NAME, f"find {folder} -path '*/fs/{path}' | tail -n 1").strip()
+    return node.ssh(f"find {folder} -path '*/fs/{path}' | tail -n 1").strip()
 
 
-def test_ship_verify_and_only_what_is_missing(empty: Fleet, made: Made) -> None:
+@pytest.mark.parametrize("node", NAMES, indirect=True)
+def test_ship_verify_and_only_what_is_missing(empty: Node, made: Made) -> None:
     """Whole, then only a changed program: the ID is M, names are as Kubernetes writes them, pinned; nothing stays."""
     first, second = made.releases[1], made.releases[2]
     assert verdict(empty, first).kind.value == "missing"
@@ -156,41 +168,43 @@ def test_ship_verify_and_only_what_is_missing(empty: Fleet, made: Made) -> None:
     (rollback,) = [name for name in held if ":rollback-" in name]
     assert held[rollback] == first.image.manifest
     pinned = f"{CTR} images ls | grep io.cri-containerd.pinned=pinned | cut -d' ' -f1"
-    assert set(empty.ssh(NAME, pinned).split()) == {PEOPLE, first.unique, second.unique, rollback}
+    assert set(empty.ssh(pinned).split()) == {PEOPLE, first.unique, second.unique, rollback}
     shipped, plan = ship(empty, made, 2)
     assert shipped.sent == 0
     left = f"ls ~/.cache/sistership/stage; {CTR} containers ls -q; {CTR} snapshots ls | grep -v Committed | tail -n +2"
-    assert empty.ssh(NAME, f"{left}; {CTR} leases ls -q; ls -d /tmp/sistership.* 2>/dev/null; true") == ""
+    assert empty.ssh(f"{left}; {CTR} leases ls -q; ls -d /tmp/sistership.* 2>/dev/null; true") == ""
 
 
-def test_the_new_image_outlives_the_one_below(empty: Fleet, made: Made) -> None:
+def test_the_new_image_outlives_the_one_below(empty: Node, made: Made) -> None:
     """After a partial load prune takes the older image, the CRI plugin's name of it too; the new one stays whole."""
     ship(empty, made, 1)
     ship(empty, made, 2)
     assert prune(empty, made, [2]).freed is not None
     new = made.releases[2]
     assert names(empty) == dict.fromkeys((new.image.config, PEOPLE, new.unique), new.image.manifest)
-    held = set(empty.ssh(NAME, f"{CTR} content ls -q").split())
+    held = set(empty.ssh(f"{CTR} content ls -q").split())
     assert {layer.digest for layer in new.image.layers} <= held
     assert made.releases[1].image.layers[2].digest not in held
     assert verdict(empty, new, deep=True).kind.value == "ok"
 
 
-def test_prune_keeps_what_a_container_lies_on(empty: Fleet, made: Made) -> None:
+@pytest.mark.parametrize("node", NAMES, indirect=True)
+def test_prune_keeps_what_a_container_lies_on(empty: Node, made: Made) -> None:
     """A container made by a name that has moved to another image since still keeps its own; it is told by which."""
     ship(empty, made, 1)
-    empty.ssh(NAME, f"{CTR} containers create {PEOPLE} worker /app/bin/x")
+    empty.ssh(f"{CTR} containers create {PEOPLE} worker /app/bin/x")
     ship(empty, made, 2)
     found = prune(empty, made, [2])
     (kept,) = [fate for fate in found.fates if fate.image.id == made.releases[1].image.manifest]
     assert kept.keep == "used by container worker"
-    empty.ssh(NAME, f"{CTR} containers rm worker")
+    empty.ssh(f"{CTR} containers rm worker")
     found = prune(empty, made, [2])
     assert [fate.image.id for fate in found.going] == [made.releases[1].image.manifest]
 
 
+@pytest.mark.parametrize("node", NAMES, indirect=True)
 @pytest.mark.parametrize("blob", [1, 2])
-def test_a_lost_layer_is_found_and_sent(empty: Fleet, made: Made, blob: int) -> None:
+def test_a_lost_layer_is_found_and_sent(empty: Node, made: Made, blob: int) -> None:
     """An image without one of its layers is incomplete whatever its ID says; a ship sends what is not there."""
     release = made.releases[1]
     ship(empty, made, 1)
@@ -205,51 +219,48 @@ def test_a_lost_layer_is_found_and_sent(empty: Fleet, made: Made, blob: int) -> 
     done
     {CTR} content rm {digest} >/dev/null
     """
-    empty.ssh(NAME, lose)
+    empty.ssh(lose)
     assert verdict(empty, release).kind.value == "incomplete"
     shipped, _ = ship(empty, made, 1)
     assert shipped.sent >= release.image.layers[blob].size
 
 
-def test_a_changed_file_is_found(empty: Fleet, made: Made) -> None:
+def test_a_changed_file_is_found(empty: Node, made: Made) -> None:
     """A file changed on the node's disk keeps every ID; the deep look names it, and the snapshot is looked at alone."""
     ship(empty, made, 1)
     path = snapshot_file(empty, "app/bin/x")
-    empty.ssh(NAME, f"printf x >> {path}")
+    empty.ssh(f"printf x >> {path}")
     assert verdict(empty, made.releases[1]).kind.value == "ok"
     found = verdict(empty, made.releases[1], deep=True)
     assert found.kind.value != "ok"
     assert "/app/bin/x" in str(found.why)
 
 
-def test_a_changed_library_costs_its_difference(empty: Fleet, made: Made) -> None:
+def test_a_changed_library_costs_its_difference(empty: Node, made: Made) -> None:
     """The old bytes come out of a mounted image, what containerd has compressed out of an export."""
     ship(empty, made, 0)
     shipped, plan = ship(empty, made, 1, minimize=True)
     assert states(plan)[:2] == ["copy", "difference"]
     assert 0 < shipped.sent == plan.send < made.stored(1) / 100
     assert shipped.verdict.shown == made.releases[1].image.manifest_plain
-    assert empty.ssh(NAME, "ls ~/.cache/sistership/stage") == ""
+    assert empty.ssh("ls ~/.cache/sistership/stage") == ""
     shipped, plan = ship(empty, made, 2)
     assert shipped.sent < 10_000
 
 
-def test_another_namespace_is_another_store(empty: Fleet, made: Made) -> None:
+def test_another_namespace_is_another_store(empty: Node, made: Made) -> None:
     """Images of k8s.io are missing elsewhere, and two names of one namespace are noticed as one engine."""
     ship(empty, made, 1)
-    rows = [
-        hosts(empty)[0],
-        hosts(empty, name="again")[0],
-        hosts(empty, name="other", namespace="practice")[0],
-    ]
+    rows = [empty.row(), empty.row(name="again"), empty.row(name="other", namespace="practice")]
     with connected(rows) as peers:
         assert [each.verdict.kind.value for each in verify_all(peers, [made.releases[1]])] == ["ok", "ok", "missing"]
         facts = {peer.name: probe(peer) for peer in peers}
-    assert same_daemons(facts) == ((NAME, "again"),)
+    assert same_daemons(facts) == ((empty.name, "again"),)
 
 
+@pytest.mark.parametrize("node", NAMES, indirect=True)
 def test_by_a_registry(
-    empty: Fleet, made: Made, running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty: Node, made: Made, running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pulled by digest, with the login and the authority that the kubelet's own registry configuration has there."""
     monkeypatch.setenv("DOCKER_CONFIG", running.docker_config(tmp_path / "docker"))
@@ -258,13 +269,13 @@ def test_by_a_registry(
     folder = f"/etc/containerd/certs.d/{running.host}"
     login = base64.b64encode(f"{USER}:{running.password}".encode()).decode()
     toml = HOSTS_TOML.format(host=running.host, folder=folder, login=login)
-    with connected(hosts(empty)) as peers:
+    with connected([empty.row()]) as peers:
         (refused,) = ship_all(peers, [wanted], made.store, Silent(), lambda *_: None, road=road)
         assert refused.code == 21
         assert "does not trust the registry's certificate" in str(refused.error)
         assert f"{folder}/hosts.toml: ca" in str(refused.error)
-        empty.ssh(NAME, f"mkdir -p {folder} && cat > {folder}/ca.crt", stdin=running.authority.read_bytes())
-        empty.ssh(NAME, f"cat > {folder}/hosts.toml", stdin=toml.encode())
+        empty.ssh(f"mkdir -p {folder} && cat > {folder}/ca.crt", stdin=running.authority.read_bytes())
+        empty.ssh(f"cat > {folder}/hosts.toml", stdin=toml.encode())
         try:
             for number, fetched in ((1, made.stored(1)), (2, made.releases[2].image.layers[2].size)):
                 (plan,) = plan_all(peers, [made.releases[number]], made.store, road=road)
@@ -273,29 +284,23 @@ def test_by_a_registry(
                 (shipped,) = ship_all(peers, [made.releases[number]], made.store, Silent(), lambda *_: None, road=road)
                 assert (shipped.code, shipped.sent) == (0, fetched), str(shipped.error)
         finally:
-            empty.ssh(NAME, f"rm -r {folder}")
+            empty.ssh(f"rm -r {folder}")
     new = made.releases[2].image
     assert verdict(empty, made.releases[2], deep=True).shown == new.manifest
     assert [name for name in names(empty) if "@" in name] == []
 
 
-def test_by_sudo(empty: Fleet, made: Made) -> None:
+def test_by_sudo(empty: Node, made: Made) -> None:
     """Somebody without root's rights is told what to do; with `sudo: true` all of it works, reading files too."""
-    public = "/etc/practice/authorized_keys"
-    empty.ssh(
-        NAME, "useradd --password '*' -m worker && echo 'worker ALL=(root) NOPASSWD: ALL' > /etc/sudoers.d/worker"
-    )
-    empty.ssh(NAME, f"mkdir -p ~worker/.ssh && cp {public} ~worker/.ssh/ && chown -R worker: ~worker/.ssh")
-    empty.ssh(NAME, "sed -i 's,^AuthorizedKeysFile .*,& .ssh/authorized_keys,' /etc/ssh/sshd_config.d/practice.conf")
-    empty.ssh(NAME, "kill -HUP $(cat /run/sshd.pid)")
+    empty.ssh(WORKER)
     try:
-        rows = hosts(empty, ssh=f"worker@{NAME}")
-        with connected(rows) as peers:
+        row = empty.row(ssh=f"worker@{empty.name}")
+        with connected([row]) as peers:
             (found,) = verify_all(peers, [made.releases[1]])
             assert found.verdict.hint == "set `sudo: true` for this host in the matrix, or log in as root"
-        with connected([replace(rows[0], sudo=True)]) as peers:
+        with connected([replace(row, sudo=True)]) as peers:
             (shipped,) = ship_all(peers, [made.releases[1]], made.store, Silent(), lambda *_: None)
             assert shipped.code == 0, shipped
             assert verify_all(peers, [made.releases[1]], deep=True)[0].verdict.kind.value == "ok"
     finally:
-        empty.ssh(NAME, NO_WORKER)
+        empty.ssh(NO_WORKER)

@@ -110,5 +110,5 @@ ENGINES = [
     Fault("engine gone before the load", gone_before_the_load, {21, 22}, "does not answer|refused", restarted=True),
     Fault("too small a disk", small_for_staging, {21}, "staging folder needs .* are free", sends=0),
     Fault("disk full while staging", fills_while_staging, {22}, "No space left on device"),
-    Fault("disk full while loading", full_while_loading, {22}, "no space left on device"),
+    Fault("disk full while loading", full_while_loading, {22}, "no space left"),
 ]

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sistership.errors import INTERRUPTED
 from sistership.fleet import faults
 
 from .links import Link, until
@@ -67,7 +68,9 @@ class Ended:
     seconds: float
 
     def host(self, name: str) -> dict[str, Any] | None:
-        """The line on one host; None when it did not get so far."""
+        """The line on one host; None when it did not get so far, or when the run was interrupted meanwhile."""
+        if self.code == INTERRUPTED:
+            return None
         return next((line for line in self.lines if line["type"] == "host" and line["host"] == name), None)
 
     def sent(self, name: str) -> int:
