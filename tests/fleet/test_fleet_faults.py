@@ -117,6 +117,14 @@ def test_run_is_bounded(fleet):
     assert time.monotonic() - start < 10
 
 
+@pytest.mark.full
+def test_run_loses_nothing(fleet):
+    """What a command prints arrives, however short it is and however many run at once."""
+    with ThreadPoolExecutor(12) as pool:
+        said = list(pool.map(lambda _: faults.run(HOST, ["echo", "out"]), range(150)))
+    assert set(said) == {"out\n"}
+
+
 def test_up_mends_a_host_whose_engine_died(fleet, monkeypatch):
     """`up` restarts a running host that does not answer; others stay as they are."""
     monkeypatch.setattr(lifecycle, "MENDING", 5.0)

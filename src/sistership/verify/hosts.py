@@ -15,7 +15,7 @@ from sistership.host.transport import quote
 from sistership.image.release import Release, by_variant, for_platform, same_platform
 from sistership.matrix.cuda import runs_on
 from sistership.verify.deep import differing_file
-from sistership.verify.verdict import Kind, Proof, Verdict, candidate, judge
+from sistership.verify.verdict import Kind, Proof, Verdict, candidate, is_ours, judge
 
 T = TypeVar("T")
 
@@ -123,7 +123,9 @@ def verdict_on(
         proofs: what was proven already, by image ID.
     """
     held = candidate(release, facts) if same_platform(facts.platform, release.image.platform) else None
-    proof = ((proofs or {}).get(held.id) or prove(peer, held.id)) if held else None
+    # Of an image that is another one nothing needs to be proven.
+    ours = held is not None and is_ours(release, held, facts.store)
+    proof = ((proofs or {}).get(held.id) or prove(peer, held.id)) if held and ours else None
     verdict = judge(release, facts, proof, gpus_without_code(peer, release))
     if deep and held and verdict.kind in (Kind.OK, Kind.TAG_MOVED):
         return looked_inside(peer, release, held.id) or verdict

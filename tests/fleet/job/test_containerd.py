@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sistership import fleet as practice
-from sistership.fleet import containers
+from sistership.fleet import containers, faults
 from sistership.host.facts import probe, same_daemons
 from sistership.host.inventory import connected
 from sistership.image.release import Release
 from sistership.matrix.model import Host
 from sistership.registry.place import Place
-from sistership.report.events import Silent
+from sistership.report.events import Event, Silent, Step
 from sistership.ship.older import Ours
 from sistership.ship.plan import HostPlan
 from sistership.ship.prune import Older, Pruned, prune_all
@@ -27,7 +27,7 @@ from sistership.verify.hosts import verify_all
 from sistership.verify.verdict import Verdict
 
 from . import test_difference, test_registry
-from .test_difference import Made, states
+from .test_difference import Made, Steps, states
 from .test_registry import USER, Running
 
 if TYPE_CHECKING:
@@ -246,6 +246,36 @@ def test_a_changed_library_costs_its_difference(empty: Node, made: Made) -> None
     assert empty.ssh("ls ~/.cache/sistership/stage") == ""
     shipped, plan = ship(empty, made, 2)
     assert shipped.sent < 10_000
+
+
+class Kills(Steps):
+    """Kills containerd when a host begins to load."""
+
+    def tell(self, event: Event) -> None:
+        """Note a step."""
+        super().tell(event)
+        if isinstance(event, Step) and event.text == "loading":
+            kill = 'for p in /proc/[0-9]*; do [ "$(cat $p/comm)" != containerd ] || kill -KILL ${p#/proc/}; done'
+            faults.run(event.host, ["sh", "-c", f"{{ {kill}; }} 2>/dev/null; true"])
+
+
+def test_containerd_is_killed_when_it_loads(empty: Node, made: Made) -> None:
+    """The old image stays what it was, nothing is called done, and the next ship sends nothing twice."""
+    ship(empty, made, 0)
+    before, steps = names(empty), Kills()
+    with connected([empty.row()]) as peers:
+        (failed,) = ship_all(peers, [made.releases[1]], made.store, steps, lambda *_: None)
+        assert failed.code in {21, 22}, (failed.code, steps.said)
+        host = containers.find(containers.connect(), f"{containers.NETWORK}-{empty.name}")
+        assert host is not None
+        host.exec_run(["/usr/local/sbin/practice-engine"], detach=True)
+        practice.up(empty.fleet.project, hosts=[empty.name])
+        held = names(empty)
+        assert {name: held.get(name) for name in before} == before
+        assert verdict(empty, made.releases[0], deep=True).kind.value == "ok"
+        (shipped,) = ship_all(peers, [made.releases[1]], made.store, Silent(), lambda *_: None)
+    assert (shipped.code, shipped.sent) == (0, 0), str(shipped.error)
+    assert verdict(empty, made.releases[1], deep=True).kind.value == "ok"
 
 
 def test_another_namespace_is_another_store(empty: Node, made: Made) -> None:
