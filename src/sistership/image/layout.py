@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from sistership.errors import SistershipError
 from sistership.image import disk
 from sistership.image.documents import INDEX, MANIFEST, OCI_LAYOUT, canonical_json, image_of, layers_of
+from sistership.image.hashing import Sha256
 from sistership.image.identity import Image, digest_of, hex_of, is_digest
 from sistership.image.spans import CHUNK
 
@@ -82,7 +83,7 @@ class BlobWriter:
     def __init__(self, file: BinaryIO, path: Path) -> None:
         self._file = file
         self._path = path
-        self._hash = hashlib.sha256()
+        self._hash = Sha256()
         self.size = 0
 
     def write(self, data: bytes) -> None:
@@ -95,7 +96,7 @@ class BlobWriter:
     @property
     def digest(self) -> str:
         """Digest of all bytes written so far."""
-        return "sha256:" + self._hash.hexdigest()
+        return self._hash.digest
 
 
 class Store:

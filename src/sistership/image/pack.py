@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from sistership.errors import BuildError
 from sistership.image.compression import packer
+from sistership.image.hashing import Sha256
 from sistership.image.identity import Layer
 from sistership.image.layout import Packed, Store
 
@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 
 def measure(chunks: Iterable[bytes]) -> tuple[str, int]:
     """DiffID and size in bytes of an uncompressed tar."""
-    found, size = hashlib.sha256(), 0
+    found, size = Sha256(), 0
     for chunk in chunks:
         found.update(chunk)
         size += len(chunk)
-    return "sha256:" + found.hexdigest(), size
+    return found.digest, size
 
 
-def pack(store: Store, diff_id: str, plain_size: int, chunks: Callable[[], Iterable[bytes]]) -> Packed:
+def pack(
+    store: Store, diff_id: str, plain_size: int, chunks: Callable[[], Iterable[bytes]], *, check: bool = True
+) -> Packed:
     """The layer's zstd blob, made unless the store has a sound one; in constant memory.
 
     Args:
@@ -31,6 +33,7 @@ def pack(store: Store, diff_id: str, plain_size: int, chunks: Callable[[], Itera
         diff_id: digest of the uncompressed tar.
         plain_size: its bytes.
         chunks: gives the tar, piece by piece.
+        check: hash it on the way; not needed where the blob is read back afterwards.
 
     Raises:
         BuildError: the pieces are not the tar that was announced.
@@ -40,15 +43,16 @@ def pack(store: Store, diff_id: str, plain_size: int, chunks: Callable[[], Itera
     if known and known.plain_size == plain_size and store.check(known.digest):
         return known
     compressor = packer(plain_size)
-    found, size = hashlib.sha256(), 0
+    found, size = Sha256(), 0
     with store.writer() as blob:
         for chunk in chunks():
-            found.update(chunk)
+            if check:
+                found.update(chunk)
             size += len(chunk)
             if size > plain_size:
                 break
             blob.write(compressor.compress(chunk))
-        if size != plain_size or "sha256:" + found.hexdigest() != diff_id:
+        if size != plain_size or (check and found.digest != diff_id):
             raise BuildError(
                 "a layer changed while it was packed", why=f"it was {diff_id}", hint="export the image again"
             )

@@ -17,6 +17,7 @@ from sistership.image import disk
 from sistership.image.compression import unpack_zstd
 from sistership.image.contents import layer_hashes
 from sistership.image.documents import canonical_json, image_of, layers_of, platform_of
+from sistership.image.hashing import Sha256
 from sistership.image.tarstream import BLOCK, Entry, Kind, pax_size, read_header, show
 from sistership.image.tarwrite import END, EPOCH, layer_header
 from sistership.image.tree import join
@@ -212,13 +213,13 @@ class _Tape:
         self._chunks = iter(chunks)
         self._where = where
         self._ahead = memoryview(b"")
-        self._hash = hashlib.sha256()
+        self._hash = Sha256()
         self.size = 0
 
     @property
     def digest(self) -> str:
         """Digest of all that was unpacked so far."""
-        return "sha256:" + self._hash.hexdigest()
+        return self._hash.digest
 
     def pieces(self, size: int) -> Iterator[bytes | memoryview]:
         """The next ``size`` bytes, as they come."""

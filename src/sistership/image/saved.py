@@ -7,7 +7,6 @@ An engine that fails while it writes puts its message into the tar and still rep
 
 from __future__ import annotations
 
-import hashlib
 import json
 import posixpath
 from contextlib import ExitStack, contextmanager
@@ -18,6 +17,7 @@ from sistership.errors import BuildError
 from sistership.image import disk
 from sistership.image.compression import is_compressed, plain_chunks
 from sistership.image.documents import INDEX
+from sistership.image.hashing import Sha256
 from sistership.image.identity import digest_of, is_digest
 from sistership.image.spans import Span
 from sistership.image.tarstream import Entry, Kind, entries
@@ -70,7 +70,7 @@ class SavedImage:
     def _checked(self, number: int, diff_id: str) -> Span:
         blob = self.blobs[number]
         where = f"{self.path}, layer {number + 1}"
-        found = hashlib.sha256()
+        found = Sha256()
         if not is_compressed(blob):
             for chunk in blob.chunks():
                 found.update(chunk)
@@ -83,11 +83,11 @@ class SavedImage:
                     file.write(chunk)
                 file.flush()
             span = Span.whole(file)
-        if "sha256:" + found.hexdigest() != diff_id:
+        if found.digest != diff_id:
             raise BuildError(
                 "a layer's bytes do not have its diffID",
                 where=where,
-                why=f"expected {diff_id}, found sha256:{found.hexdigest()}: the layer is cut or damaged",
+                why=f"expected {diff_id}, found {found.digest}: the layer is cut or damaged",
                 hint="export the image again; if it stays so, remove it from the engine and build it again",
             )
         return span

@@ -249,7 +249,10 @@ def test_a_changed_library_costs_its_difference(empty: Node, made: Made) -> None
 
 
 class Kills(Steps):
-    """Kills containerd when a host begins to load."""
+    """Kills containerd when a host begins to load; what systemd does then, happens here: it is started again.
+
+    ctr waits for a containerd that went away, so without that it would wait for ever.
+    """
 
     def tell(self, event: Event) -> None:
         """Note a step."""
@@ -257,24 +260,25 @@ class Kills(Steps):
         if isinstance(event, Step) and event.text == "loading":
             kill = 'for p in /proc/[0-9]*; do [ "$(cat $p/comm)" != containerd ] || kill -KILL ${p#/proc/}; done'
             faults.run(event.host, ["sh", "-c", f"{{ {kill}; }} 2>/dev/null; true"])
+            host = containers.find(containers.connect(), f"{containers.NETWORK}-{event.host}")
+            assert host is not None
+            host.exec_run(["/usr/local/sbin/practice-engine"], detach=True)
 
 
 def test_containerd_is_killed_when_it_loads(empty: Node, made: Made) -> None:
-    """The old image stays what it was, nothing is called done, and the next ship sends nothing twice."""
+    """The old image stays what it was; what is called done is whole; the next ship sends nothing twice."""
     ship(empty, made, 0)
     before, steps = names(empty), Kills()
     with connected([empty.row()]) as peers:
-        (failed,) = ship_all(peers, [made.releases[1]], made.store, steps, lambda *_: None)
-        assert failed.code in {21, 22}, (failed.code, steps.said)
-        host = containers.find(containers.connect(), f"{containers.NETWORK}-{empty.name}")
-        assert host is not None
-        host.exec_run(["/usr/local/sbin/practice-engine"], detach=True)
+        (first,) = ship_all(peers, [made.releases[1]], made.store, steps, lambda *_: None)
+        assert first.code in {0, 21, 22}, (first.code, steps.said)
         practice.up(empty.fleet.project, hosts=[empty.name])
-        held = names(empty)
-        assert {name: held.get(name) for name in before} == before
-        assert verdict(empty, made.releases[0], deep=True).kind.value == "ok"
-        (shipped,) = ship_all(peers, [made.releases[1]], made.store, Silent(), lambda *_: None)
-    assert (shipped.code, shipped.sent) == (0, 0), str(shipped.error)
+        if first.code:
+            held = names(empty)
+            assert {name: held.get(name) for name in before} == before
+            assert verdict(empty, made.releases[0], deep=True).kind.value == "ok"
+        (again,) = ship_all(peers, [made.releases[1]], made.store, Silent(), lambda *_: None)
+    assert (again.code, again.sent) == (0, 0), str(again.error)
     assert verdict(empty, made.releases[1], deep=True).kind.value == "ok"
 
 

@@ -23,6 +23,7 @@ class Fault:
         restarted: containers end with the fault, and come back.
         lingers: seconds that the lock may outlive a connection of which the host heard no end.
         damages: what was staged is found damaged, so that it has to be sent again.
+        ships: so many ships it may take until one completes: damage on the host is found when its engine refuses it.
         sends: more than this many image bytes must not leave; None: as many as the image has.
     """
 
@@ -34,3 +35,4 @@ class Fault:
     lingers: float = 5
     damages: bool = False
     sends: int | None = None
+    ships: int = 1

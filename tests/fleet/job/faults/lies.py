@@ -161,12 +161,13 @@ def _quoted(text: str) -> str:
 LIES = [
     Fault("text on stdout, megabytes on stderr", noisy_login, {0}),
     Fault("chatty docker", chatty_docker, {0}),
-    Fault("says loaded, loads nothing", lying_docker(SAYS_LOADED), {22}, "after the load it is missing"),
+    Fault("says loaded, loads nothing", lying_docker(SAYS_LOADED), {22}, "after the load it is (missing|different)"),
     Fault("shows an image that is not there", lying_docker(SHOWS_IT), {22}, "after the load it is incomplete"),
     Fault("lacks a layer, says loaded", lying_docker(LACKS_A_LAYER), {22}, "after the load it is (incomplete|missing)"),
     Fault("sha256sum is broken", wrong_sums, {22}, "wrong checksum", damages=True),
-    Fault("sha256sum says what we hope", hoped_sums, {22}, "refused|after the load", damages=True),
-    Fault("staged layer rots", staged_layer_rots, {22}, "refused|after the load", damages=True),
+    # The engine reads a layer while it arrives: what it read before the damage is right.
+    Fault("sha256sum says what we hope", hoped_sums, {0, 22}, "refused|after the load", damages=True, ships=2),
+    Fault("staged layer rots", staged_layer_rots, {0, 22}, "refused|after the load", damages=True, ships=2),
     Fault("store damaged", store_damaged, {22}, "damaged in the store"),
     Fault("store damaged while sending", store_rots_meanwhile, {22}, "wrong checksum", damages=True),
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from sistership.errors import ShipError
+
 from .fault import Fault
 from .scene import Ended, Scene, matches
 
@@ -59,11 +61,15 @@ def left_whole(fault: Fault, scene: Scene, ended: Ended, figures: Figures) -> li
 def next_ship(fault: Fault, scene: Scene) -> Ended:
     """The ship after the fault; it may have to wait for a lock of which the host heard no end."""
     deadline = time.monotonic() + fault.lingers
+    refused = 0
     while True:
         for host in scene.hosts:
             scene.links[host].clear()
         following = scene.ship()
         locked = any(following.exit(host) == 24 for host in scene.hosts)
+        refused += following.code == ShipError.code
+        if following.code == ShipError.code and refused < fault.ships:
+            continue
         if not locked or time.monotonic() > deadline:
             assert following.code == 0, f"the next ship: exit {following.code} {following.lines[-4:]} {following.err}"
             return following

@@ -30,6 +30,7 @@ KEEPER = "keeper"
 #: The older image: the sample's files as one layer, no layer and no blob shared with the sample.
 FLATTEN = f"""
 set -e
+docker image inspect --format '{{{{json .}}}}' {NAME} | sed 's/"{NAME}",//; s/,"{NAME}"//' > /root/shown.json
 id=$(docker create {NAME} true); docker export $id > /root/flat.tar; docker rm $id >/dev/null
 docker images -q | sort -u | xargs docker rmi -f >/dev/null
 docker import -c 'ENV PATH=/app/bin:/usr/bin:/bin' /root/flat.tar {NAME}; rm /root/flat.tar
@@ -278,11 +279,14 @@ class Scene:
         return inside(host, f"docker image inspect -f '{{{{.Id}}}}' {name} 2>&1; true").strip()
 
 
+_HONEST = "/usr/sbin:/usr/bin:/sbin:/bin"
+
+
 def inside(host: str, script: str, seconds: int = 120) -> str:
-    """Run a shell script as root in a host, past its network; what it printed."""
-    out, end, _ = faults.run(host, ["bash", "-c", f"{script}\nprintf 'end of %s' script"], seconds=seconds).partition(
-        "end of script"
-    )
+    """Run a shell script as root in a host, past its network and past what stands in for programs; what it printed."""
+    out, end, _ = faults.run(
+        host, ["bash", "-c", f"PATH={_HONEST}\n{script}\nprintf 'end of %s' script"], seconds=seconds
+    ).partition("end of script")
     assert end, f"{host}: what the script printed did not come to its end: {out!r} of {script}"
     return out
 

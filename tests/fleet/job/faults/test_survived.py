@@ -64,7 +64,7 @@ def test_survived(stage: Stage, figures: Figures, fault: Fault, hosts: tuple[str
 @pytest.mark.parametrize(
     ("hosts", "parts"),
     [
-        pytest.param(ONE_KIND, {"layers": 1, "end": 1}, id=ONE_KIND[0]),
+        pytest.param(ONE_KIND, {"layers": 1}, id=ONE_KIND[0]),
         pytest.param(HOSTS, {"begin": 3, "layers": 4, "end": 5}, id="all", marks=pytest.mark.full),
     ],
 )
