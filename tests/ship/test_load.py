@@ -224,3 +224,27 @@ esac
     assert (shipped.code, shipped.sent) == (22, sum(layer.size for layer in made.layers))
     assert not (stage / damaged).exists()
     assert (stage / sound).exists()
+
+
+def test_load_of_nothing_beside_an_older_image_is_missing(
+    tmp_path: Path, store: Store, stage: Path, peer: Peer
+) -> None:
+    """What has the people's name is the older image; that it is another one is not what went wrong."""
+    version = json.dumps({"Version": "26.1.5", "Os": "linux", "Arch": "amd64"})
+    older = {"Id": "sha256:" + "e" * 64, "RepoTags": ["x:1"], "Os": "linux", "Architecture": "amd64"}
+    engine(
+        tmp_path,
+        f"""
+case "$1 $2" in
+"version "*) echo '{version}' ;;
+"info "*) echo '{{"ID":"A","DriverStatus":[]}}' ;;
+"load "*) cat >/dev/null; echo 'Loaded image: {NAME}' ;;
+"image ls") echo {older["Id"]} ;;
+"image inspect") echo '{json.dumps(older)}' ;;
+*) exit 1 ;;
+esac
+""",
+    )
+    shipped = ship_host(peer, [Release("x", "0" * 64, "x:1", image(store))], store, Silent())
+    assert shipped.error is not None
+    assert (shipped.code, shipped.error.what) == (22, "after the load it is missing; the tag was not moved")

@@ -283,6 +283,9 @@ class _Host:
         peer, release = self.peer, self.release
         held = candidate(release, seen.facts)
         verdict = verdict_on(peer, release, seen.facts, proofs=seen.proofs)
+        if verdict.kind is Kind.DIFFERENT and not seen.facts.tagged(release.unique):
+            # What has the people's name is the older image: nothing was loaded.
+            verdict = Verdict(Kind.MISSING, why="its engine told of no error, and has no such image")
         if held is None or verdict.kind not in WHOLE:
             self._recheck(plan)  # an engine that takes damaged bytes does not always say so
             raise ShipError(

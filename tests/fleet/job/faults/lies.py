@@ -134,11 +134,16 @@ def _flip(blob: Path) -> None:
 def store_damaged(scene: Scene) -> Iterator[Ended]:
     """A byte of the store is damaged: nothing of that blob is sent; build brings it back."""
     blob = _largest(scene)
+    whole = blob.read_bytes()
     _flip(blob)
-    ended = scene.ship()
-    for host, staged in scene.on_all(scene.staged).items():
-        assert not [name for name in staged if name.startswith(blob.name)], (host, staged)
-    assert "fetched from" in scene.project.run("build", "--variant", "sample").out
+    try:
+        ended = scene.ship()
+        for host, staged in scene.on_all(scene.staged).items():
+            assert not [name for name in staged if name.startswith(blob.name)], (host, staged)
+        assert "fetched from" in scene.project.run("build", "--variant", "sample").out
+    except BaseException:
+        blob.write_bytes(whole)  # the store is that of other tests too
+        raise
     yield ended
 
 

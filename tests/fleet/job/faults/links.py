@@ -59,7 +59,7 @@ def lay(folder: Path, ssh_config: Path, hosts: Iterable[str]) -> tuple[dict[str,
         links[host].clear()
     own = folder / "ssh_config"
     command = f"{sys.executable} -S {Path(relay.__file__).resolve()} {folder}/%n %h %p"
-    own.write_text(f"Host {' '.join(links)}\n    ProxyCommand {command}\n\nInclude {ssh_config}\n")
+    own.write_text(f"Include {ssh_config}\n\nHost {' '.join(links)}\n    ProxyCommand {command}\n")
     return links, own
 
 
