@@ -67,7 +67,7 @@ def test_down_keeps_caches(monkeypatch, home):
     """Hosts go with their volumes, the network goes, caches and images stay; only the label is asked for."""
     engine = _down(monkeypatch)
     assert engine.removed == ["stopped", ("container", True, True), "network", "volume"]
-    assert engine.filters == [{"label": f"{LABEL}=practice"}] * 3
+    assert engine.filters == [{"label": f"{LABEL}={LABELS[LABEL]}"}] * 3
     assert (home.roots / "x").exists()
 
 
