@@ -113,6 +113,7 @@ def names(fleet: Fleet, host: str) -> dict[str, str]:
     return {name: f"sha256:{digest.removeprefix('sha256:')}" for name, digest in rows}
 
 
+@pytest.mark.full
 def test_ship_and_verify_rootless(empty: Fleet, made: Made) -> None:  # noqa: F811
     """Whole, to a user's own engine: the ID is the config digest, and the people's name is the one Podman gives it."""
     release = made.releases[1]

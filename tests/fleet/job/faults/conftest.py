@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,8 +39,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         )
 
 
-@pytest.fixture(scope="session")
-def stage(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Callable[[tuple[str, ...]], Scene]:
+@pytest.fixture(scope="package")
+def stage(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[tuple[str, ...]], Scene]]:
     """A scene with any of the hosts, its links laid once; the store is that of the project."""
     folder = tmp_path_factory.mktemp("faults")
     links, ssh_config = lay(folder / "links", project.fleet.files.ssh_config, HOSTS)
@@ -54,4 +54,5 @@ def stage(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Callabl
     def of(hosts: tuple[str, ...]) -> Scene:
         return Scene(ours, links, hosts, whole.old, whole.started, whole.whole)
 
-    return of
+    yield of
+    whole.leave()

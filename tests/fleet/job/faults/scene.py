@@ -142,6 +142,12 @@ class Scene:
             assert found["tag"] == self.old[host], f"{host}: {found}"
             self.started[host] = found["keeper"]
 
+    def leave(self) -> None:
+        """The container that was at work on each host of the scene goes, and no program is a stand-in any more."""
+        for host in self.old:
+            faults.honest(host)
+            inside(host, f"docker rm -f {KEEPER}")
+
     # --- the ship
 
     def start(self, hosts: list[str] | None = None) -> subprocess.Popen[str]:
