@@ -116,13 +116,14 @@ class _Session(paramiko.ServerInterface):
 
 
 def _pump(descriptor: int, send) -> None:
-    with contextlib.suppress(OSError):
+    # A client that is gone shows as either, in whichever thread sends next.
+    with contextlib.suppress(OSError, EOFError):
         while data := os.read(descriptor, 32_768):
             send(data)
 
 
 def _pump_in(channel: paramiko.Channel, pipe) -> None:
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, EOFError):
         while data := channel.recv(32_768):
             pipe.write(data)
     with contextlib.suppress(OSError):
@@ -140,7 +141,7 @@ def _forward(transport: paramiko.Transport, chanid: int, onward: socket.socket) 
         channel.close()
 
     threading.Thread(target=back, daemon=True).start()
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, EOFError):
         while data := channel.recv(32_768):
             onward.sendall(data)
     onward.close()
