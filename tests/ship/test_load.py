@@ -10,7 +10,9 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -28,7 +30,7 @@ from sistership.image.release import Release
 from sistership.matrix.model import Host
 from sistership.report.events import Silent
 from sistership.ship.host import ship_host
-from sistership.ship.load import assemble, load
+from sistership.ship.load import assemble, give_up_script, load
 from sistership.ship.plan import Encoding
 from sistership.ship.stage import content
 
@@ -248,3 +250,64 @@ esac
     shipped = ship_host(peer, [Release("x", "0" * 64, "x:1", image(store))], store, Silent())
     assert shipped.error is not None
     assert (shipped.code, shipped.error.what) == (22, "after the load it is missing; the tag was not moved")
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_layers_that_still_come_make_the_very_archive(
+    tmp_path: Path, store: Store, stage: Path, peer: Peer, plain: bool
+) -> None:
+    """One is whole in part only, the other is not there yet: what the engine reads is the archive, byte for byte."""
+    engine(tmp_path, f'touch "{tmp_path}/begun"; cat > "{tmp_path}/got"; echo "Loaded image: {NAME}"\n')
+    made = image(store)
+    release = Release("x", "0" * 64, "x:1", made)
+    parts = pieces(made, store, name=NAME, plain=plain)
+    files = [stage / f"{layer.digest[7:]}.zst" for layer in made.layers]
+    blobs = [store.path(layer.digest).read_bytes() for layer in made.layers]
+    part = files[0].with_name(f"{files[0].name}.part")
+    part.write_bytes(blobs[0][:20])
+    assembly = assemble(parts, release, Encoding.ZSTD, coming=made.diff_ids)
+    with ThreadPoolExecutor() as pool:
+        loading = pool.submit(load, peer, assembly, release)
+        _until((tmp_path / "begun").exists)
+        with part.open("ab") as file:
+            file.write(blobs[0][20:])
+        part.rename(files[0])
+        files[1].with_suffix(".part").write_bytes(blobs[1])
+        files[1].with_suffix(".part").rename(files[1])
+        loading.result(30)
+    expected = io.BytesIO()
+    write(parts, store, expected)
+    assert (tmp_path / "got").read_bytes() == expected.getvalue()
+    assert sorted(path.name for path in stage.iterdir()) == sorted(path.name for path in files)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_layer_that_is_never_named_gives_no_metadata(
+    tmp_path: Path, store: Store, stage: Path, peer: Peer, plain: bool
+) -> None:
+    """All its bytes were read, and its sum was wrong: its file goes, the load is given up, no image can come of it."""
+    engine(tmp_path, f'cat > "{tmp_path}/got"; echo "unexpected EOF" >&2; exit 1\n')
+    made = image(store)
+    release = Release("x", "0" * 64, "x:1", made)
+    first, last = made.layers
+    (stage / f"{first.digest[7:]}.zst").write_bytes(store.path(first.digest).read_bytes())
+    part = stage / f"{last.digest[7:]}.zst.part"
+    part.write_bytes(store.path(last.digest).read_bytes())
+    parts = pieces(made, store, name=NAME, plain=plain)
+    assembly = assemble(parts, release, Encoding.ZSTD, coming={last.diff_id})
+    with ThreadPoolExecutor() as pool:
+        loading = pool.submit(load, peer, assembly, release)
+        _until(lambda: (stage / assembly.promise).exists() and (tmp_path / "got").exists())
+        peer.transport.run(give_up_script([assembly.promise]))
+        part.unlink()
+        with pytest.raises(ShipError, match="refused the image"):
+            loading.result(30)
+    assert b"manifest.json" not in (tmp_path / "got").read_bytes()
+
+
+def _until(true: Callable[[], bool]) -> None:
+    """Wait for a condition, 20 seconds at most."""
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.01)

@@ -134,5 +134,4 @@ def _take_own(
 
 def _packed(store: Store, chunks: Callable[[], Iterable[bytes]], instruction: str) -> Layer:
     diff_id, size = measure(chunks())
-    # What a build makes is read back, every byte of it, before anybody gets it.
-    return layer_of(pack(store, diff_id, size, chunks, check=False), base=False, created_by=instruction)
+    return layer_of(pack(store, diff_id, size, chunks), base=False, created_by=instruction)

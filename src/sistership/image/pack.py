@@ -23,9 +23,7 @@ def measure(chunks: Iterable[bytes]) -> tuple[str, int]:
     return found.digest, size
 
 
-def pack(
-    store: Store, diff_id: str, plain_size: int, chunks: Callable[[], Iterable[bytes]], *, check: bool = True
-) -> Packed:
+def pack(store: Store, diff_id: str, plain_size: int, chunks: Callable[[], Iterable[bytes]]) -> Packed:
     """The layer's zstd blob, made unless the store has a sound one; in constant memory.
 
     Args:
@@ -33,7 +31,6 @@ def pack(
         diff_id: digest of the uncompressed tar.
         plain_size: its bytes.
         chunks: gives the tar, piece by piece.
-        check: hash it on the way; not needed where the blob is read back afterwards.
 
     Raises:
         BuildError: the pieces are not the tar that was announced.
@@ -46,13 +43,12 @@ def pack(
     found, size = Sha256(), 0
     with store.writer() as blob:
         for chunk in chunks():
-            if check:
-                found.update(chunk)
+            found.update(chunk)
             size += len(chunk)
             if size > plain_size:
                 break
             blob.write(compressor.compress(chunk))
-        if size != plain_size or (check and found.digest != diff_id):
+        if size != plain_size or found.digest != diff_id:
             raise BuildError(
                 "a layer changed while it was packed", why=f"it was {diff_id}", hint="export the image again"
             )
