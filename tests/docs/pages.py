@@ -119,10 +119,13 @@ def example_project(folder: Path, fleet: Path | None = None) -> dict[str, str]:
     return {**{key: value for key, value in os.environ.items() if key not in away}, **own, "COLUMNS": "120"}
 
 
-def run(step: Step, folder: Path, environ: dict[str, str]) -> None:
+def run(step: Step, folder: Path, environ: dict[str, str], unless: str = "") -> None:
     """Run a command of a page, and compare what it prints and its exit code.
 
     A page shows what stays on a terminal (results, then an error), or everything that is said on the way as well.
+
+    Args:
+        unless: a pattern of lines that a page passes over.
     """
     words = step.words
     argv = [sys.executable, "-m", "sistership", *words[1:]] if words[0] == "sistership" else words
@@ -130,6 +133,8 @@ def run(step: Step, folder: Path, environ: dict[str, str]) -> None:
         argv, cwd=folder, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=280
     )
     out, err = (each.decode().replace(str(folder), "~/llama") for each in (done.stdout, done.stderr))
+    if unless:
+        out = re.sub(rf"(?m)^(?:{unless}).*\n", "", out)
     stays = out + re.sub(r"(?s)\A.*?(?=^error: |^log: |\Z)", "", err, flags=re.MULTILINE)
     printed = err + out
     assert done.returncode == step.code, f"$ {step.command}\nexit {done.returncode}\n{printed}"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class HostState:
     """How a practice host is: container state ("running", "exited", "missing" …), address, engine.
 
-    `engine` is None while no engine answers.
+    `engine` is None while no engine answers; `on_request` tells a host that the fleet does without.
     """
 
     name: str
@@ -41,8 +41,11 @@ class HostState:
     address: str = ""
     engine: Engine | None = None
     why: str = ""
+    on_request: bool = False
 
     def __str__(self) -> str:
+        if self.on_request and self.state != "running":
+            return f"{self.name}: {self.state}; start it again: sistership fleet.up --hosts {self.name}"
         if self.engine is None:
             return f"{self.name}: {self.state} {self.address}".rstrip()
         return f"{self.name}: {self.state} at {self.address}, {self.engine}"
@@ -233,7 +236,9 @@ def status() -> tuple[HostState, ...]:
         if container is None:
             return HostState(spec.name, "missing", why=spec.why)
         answers = _engine_of(spec, container) if container.status == "running" else None
-        return HostState(spec.name, container.status, containers.address(container), answers, spec.why)
+        return HostState(
+            spec.name, container.status, containers.address(container), answers, spec.why, spec.on_request
+        )
 
     with containers.explained():
         found = containers.all_of_fleet(containers.connect())

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sistership.fleet.spec import HOSTS
+
 if TYPE_CHECKING:
     from tests.fleet.conftest import Fleet
 
@@ -39,6 +41,7 @@ FORGET = (
     "docker ps -aq | xargs -r docker rm -f; docker images -q | sort -u | xargs -r docker rmi -f; "
     "docker system prune -af >/dev/null; rm -rf ~/.cache/sistership/stage"
 )
+ON_REQUEST = tuple(spec.name for spec in HOSTS.values() if spec.on_request)
 PEERS = ("containerd26", "classic20")
 
 
@@ -60,7 +63,10 @@ def test_all_pages_with_such_examples_are_run() -> None:
 
 @pytest.mark.parametrize("page", ORDER)
 def test_examples_print_what_the_page_shows(project, page: str) -> None:
-    """Each command of the page, one after the other, in one project."""
+    """Each command of the page, one after the other, in one project.
+
+    Hosts on request that a developer has on this machine are shown too, running or not; no page knows them.
+    """
     folder, environ = project
     for block in pages.consoles("fleet"):
         if block.page.stem == page:
