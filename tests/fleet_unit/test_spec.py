@@ -12,7 +12,7 @@ import pytest
 from sistership.errors import UsageError
 from sistership.fleet import containers, contents, lifecycle
 from sistership.fleet.paths import State, cache_root
-from sistership.fleet.spec import _LATER, CAPABILITIES, HOSTS, digest_of, fleet_name
+from sistership.fleet.spec import _LATER, CAPABILITIES, DISK, HOSTS, digest_of, fleet_name
 
 
 def test_hosts_of_one_suite_share_a_root():
@@ -34,7 +34,8 @@ def test_what_hosts_learnt_later_makes_no_old_one_anew():
     spec = HOSTS["classic20"]
     former = {name: value for name, value in asdict(spec).items() if name not in {*_LATER, "on_request"}}
     assert set(_LATER) == {"kind", "users", "volumes", "without"}
-    assert spec.key({}) == digest_of({"v": 1, "host": former, "extra": {}, "capabilities": CAPABILITIES})
+    known = {"v": 1, "host": former, "extra": {}, "capabilities": CAPABILITIES, "disk": DISK}
+    assert spec.key({}) == digest_of(known)
     for change in ({"kind": "podman"}, {"users": ("me",)}, {"volumes": ("/srv",)}, {"without": ("docker",)}):
         assert replace(spec, **change).key({}) != spec.key({})
 

@@ -19,6 +19,7 @@ from sistership.fleet.contents import STORAGE, File, archive
 from sistership.fleet.process import need
 from sistership.fleet.spec import (
     CAPABILITIES,
+    DISK,
     HOST_LABEL,
     LABEL,
     LABEL_VALUE,
@@ -152,11 +153,8 @@ def network(client: docker.DockerClient) -> None:
 
 
 def _mounts(spec: HostSpec, state: State) -> list[Mount]:
-    """Engines keep their layers on real volumes: overlay2 does not stack on overlay."""
     mounts = [
-        Mount("/var/lib/docker", None, type="volume", labels=dict(LABELS)),
-        Mount("/var/lib/containerd", None, type="volume", labels=dict(LABELS)),
-        *(Mount(folder, None, type="volume", labels=dict(LABELS)) for folder in spec.volumes),
+        *(Mount(folder, None, type="volume", labels=dict(LABELS)) for folder in (*DISK, *spec.volumes)),
         Mount("/sys/fs/cgroup", "/sys/fs/cgroup", type="bind"),
     ]
     if spec.registry:

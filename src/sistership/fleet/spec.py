@@ -93,6 +93,11 @@ class Root:
 
 #: Which engine a host runs: dockerd, podman (which has no daemon), or containerd with ctr alone.
 Kind = Literal["docker", "podman", "containerd"]
+#: Folders that lie on a real disk, as they do on a real host: overlay2 does not stack on overlay, and what is staged
+#: would pass through the file system of this machine's engine, which may be one in user space (fuse-overlayfs takes a
+#: quarter of a processor for a layer at 1 Gbit/s).
+DISK: Final = ("/var/lib/docker", "/var/lib/containerd", "/root/.cache")
+
 #: Fields that came later, with the values that leave the key of a host as it was before.
 _LATER: Final[Mapping[str, object]] = MappingProxyType({"kind": "docker", "users": (), "volumes": (), "without": ()})
 
@@ -135,7 +140,7 @@ class HostSpec:
         """Digest of all that decides the container; `extra` holds file contents that come from elsewhere."""
         host = {name: value for name, value in asdict(self).items() if name not in _LATER or value != _LATER[name]}
         del host["on_request"]
-        return digest_of({"v": 1, "host": host, "extra": dict(extra), "capabilities": CAPABILITIES})
+        return digest_of({"v": 1, "host": host, "extra": dict(extra), "capabilities": CAPABILITIES, "disk": DISK})
 
 
 #: What a base has of CUDA on top of Debian: "toolkit" compiles, "runtime" only runs what was compiled.
