@@ -30,7 +30,7 @@ from sistership.image.release import Release
 from sistership.matrix.model import Host
 from sistership.report.events import Silent
 from sistership.ship.host import ship_host
-from sistership.ship.load import assemble, give_up_script, load
+from sistership.ship.load import Assembly, assemble, give_up_script, load, put
 from sistership.ship.plan import Encoding
 from sistership.ship.stage import content
 
@@ -89,6 +89,12 @@ def engine(tmp_path: Path, script: str) -> None:
     path.chmod(0o755)
 
 
+def placed(peer: Peer, assembly: Assembly, release: Release, name: str = "") -> str:
+    """Stage the metadata and load."""
+    put(peer, assembly, release)
+    return load(peer, assembly, name)
+
+
 @pytest.mark.parametrize(
     ("encoding", "plain"),
     [(Encoding.ZSTD, False), (Encoding.ZSTD, True), (Encoding.GZIP, True), (Encoding.PLAIN, True)],
@@ -105,7 +111,7 @@ def test_host_reads_the_very_archive(
 
     for layer in made.layers:
         (stage / staged_name(layer, encoding)).write_bytes(b"".join(content(store, layer, encoding)))
-    load(peer, assemble(parts, release, encoding), release)
+    placed(peer, assemble(parts, release, encoding), release)
     expected = io.BytesIO()
     write(parts, store, expected)
     assert (tmp_path / "got").read_bytes() == expected.getvalue()
@@ -123,8 +129,8 @@ def test_loaded_image_gets_its_time(tmp_path: Path, store: Store, stage: Path, p
     release = Release("x", "0" * 64, "x:1", made)
     assembly = assemble(pieces(made, store, name=NAME, plain=False), release, Encoding.ZSTD)
     with pytest.raises(ShipError) if status else contextlib.nullcontext():
-        load(peer, assembly, release, NAME)
-    assert asked.read_text().splitlines() == ["load", f"tag {NAME} {NAME}"]
+        placed(peer, assembly, release, NAME)
+    assert asked.read_text().splitlines() == ["load", *([] if status else [f"tag {NAME} {NAME}"])]
     assert not list(stage.glob("*.meta*"))
 
 
@@ -137,7 +143,7 @@ def test_lost_file_cuts_the_archive_before_its_metadata(tmp_path: Path, store: S
     (stage / f"{first.digest[7:]}.zst").write_bytes(b"".join(content(store, first, Encoding.ZSTD)))
     release = Release("x", "0" * 64, "x:1", made)
     with pytest.raises(ShipError, match="refused the image"):
-        load(peer, assemble(parts, release, Encoding.ZSTD), release)
+        placed(peer, assemble(parts, release, Encoding.ZSTD), release)
     assert b"manifest.json" not in (tmp_path / "got").read_bytes()
 
 
@@ -267,7 +273,7 @@ def test_layers_that_still_come_make_the_very_archive(
     part.write_bytes(blobs[0][:20])
     assembly = assemble(parts, release, Encoding.ZSTD, coming=made.diff_ids)
     with ThreadPoolExecutor() as pool:
-        loading = pool.submit(load, peer, assembly, release)
+        loading = pool.submit(placed, peer, assembly, release)
         _until((tmp_path / "begun").exists)
         with part.open("ab") as file:
             file.write(blobs[0][20:])
@@ -296,12 +302,51 @@ def test_layer_that_is_never_named_gives_no_metadata(
     parts = pieces(made, store, name=NAME, plain=plain)
     assembly = assemble(parts, release, Encoding.ZSTD, coming={last.diff_id})
     with ThreadPoolExecutor() as pool:
-        loading = pool.submit(load, peer, assembly, release)
+        loading = pool.submit(placed, peer, assembly, release)
         _until(lambda: (stage / assembly.promise).exists() and (tmp_path / "got").exists())
         peer.transport.run(give_up_script([assembly.promise]))
         part.unlink()
         with pytest.raises(ShipError, match="refused the image"):
             loading.result(30)
+    assert b"manifest.json" not in (tmp_path / "got").read_bytes()
+
+
+def test_layers_above_wait_for_those_below(tmp_path: Path, store: Store, stage: Path, peer: Peer) -> None:
+    """The engine takes in the layers at once, and gets no metadata before the load below has ended."""
+    engine(tmp_path, f'cat > "{tmp_path}/got"; echo "Loaded image: {NAME}"\n')
+    made = image(store)
+    release = Release("x", "0" * 64, "x:1", made)
+    for layer in made.layers:
+        (stage / f"{layer.digest[7:]}.zst").write_bytes(store.path(layer.digest).read_bytes())
+    below = stage / "below"
+    below.touch()
+    parts = pieces(made, store, name=NAME, plain=False)
+    assembly = assemble(parts, release, Encoding.ZSTD, after=below.name)
+    layers = sum(layer.size for layer in made.layers)
+    with ThreadPoolExecutor() as pool:
+        loading = pool.submit(placed, peer, assembly, release)
+        _until(lambda: (tmp_path / "got").exists() and (tmp_path / "got").stat().st_size > layers)
+        assert b"manifest.json" not in (tmp_path / "got").read_bytes()
+        (stage / "below.loaded").touch()
+        below.unlink()
+        loading.result(30)
+    expected = io.BytesIO()
+    write(parts, store, expected)
+    assert (tmp_path / "got").read_bytes() == expected.getvalue()
+    assert not list(stage.glob("*.meta*"))
+    assert not list(stage.glob("*.loaded"))
+
+
+def test_layers_above_are_nothing_without_those_below(tmp_path: Path, store: Store, stage: Path, peer: Peer) -> None:
+    """The load below ended without a word of success: no image can come of the layers above."""
+    engine(tmp_path, f'cat > "{tmp_path}/got"; echo "unexpected EOF" >&2; exit 1\n')
+    made = image(store)
+    release = Release("x", "0" * 64, "x:1", made)
+    for layer in made.layers:
+        (stage / f"{layer.digest[7:]}.zst").write_bytes(store.path(layer.digest).read_bytes())
+    parts = pieces(made, store, name=NAME, plain=False)
+    with pytest.raises(ShipError, match="refused the image"):
+        placed(peer, assemble(parts, release, Encoding.ZSTD, after="below"), release)
     assert b"manifest.json" not in (tmp_path / "got").read_bytes()
 
 

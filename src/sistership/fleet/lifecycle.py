@@ -236,9 +236,7 @@ def status() -> tuple[HostState, ...]:
         if container is None:
             return HostState(spec.name, "missing", why=spec.why)
         answers = _engine_of(spec, container) if container.status == "running" else None
-        return HostState(
-            spec.name, container.status, containers.address(container), answers, spec.why, spec.on_request
-        )
+        return HostState(spec.name, container.status, containers.address(container), answers, spec.why, spec.on_request)
 
     with containers.explained():
         found = containers.all_of_fleet(containers.connect())

@@ -1,4 +1,4 @@
-"""Shell that reads a staged file while it arrives."""
+"""Shell that waits: for a staged file while it arrives, and for the load of the layers below."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ _PATIENCE: Final = 6000
 #:
 #: One descriptor is read on and on, so that it does not matter when the file gets its name. It fails, perhaps after it
 #: printed something, when the file `$promise` is gone, or when nothing arrives any more.
+#:
+#: `loaded FILE`: waits until the load whose metadata is FILE has ended, which leaves FILE.loaded. It fails when that
+#: load did not end well, or the file `$promise` is gone.
 FUNCTIONS: Final = f"""
 tick=2; sleep 0.2 2>/dev/null || tick=10
 idle=0; before=
@@ -28,6 +31,13 @@ follow() {{
     whole=; [ ! -f "$1" ] || whole=yes
     cat || return 1
     [ -z "$whole" ] || return 0
+    pause "$1" || return 1
+  done
+}}
+loaded() {{
+  while [ ! -f "$1.loaded" ]; do
+    # The metadata goes last: without it, only what was left before can still be found.
+    [ -f "$1" ] || {{ [ -f "$1.loaded" ]; return; }}
     pause "$1" || return 1
   done
 }}

@@ -21,6 +21,7 @@ from sistership.host.answers import parse_version
 from sistership.host.commands import Commands
 from sistership.host.facts import STAGE, HostFacts
 from sistership.host.inventory import Peer
+from sistership.host.sums import SHA256
 from sistership.host.transport import quote
 from sistership.image.difference import LEAST, Difference, NoDifferenceError, cached, make
 from sistership.image.identity import Image, Layer
@@ -40,7 +41,6 @@ from sistership.ship.plan import (
     layer_plans,
     staged_name,
 )
-from sistership.verify.deep import SHA256
 from sistership.verify.verdict import Kind, Verdict, expected_ids
 
 #: The first zstd program that knows --patch-from.
@@ -362,13 +362,13 @@ def apply_script(engine: Commands, held: str, layer: Layer, difference: Differen
     # The status of a pipe is that of its end: a file that broke off is told by its size.
     sizes = f'[ "$(wc -c < {base})" -eq {difference.base_size} ]'
     window = layer.plain_size + (1 << 20)
-    return f"""{engine.functions}
+    return f"""{engine.functions}{SHA256}
 cd {STAGE} || exit 1
 open_image {quote(held)} || exit {_NO_CONTAINER}
 trap 'close_image >/dev/null 2>&1; rm -f -- {base} {part}' EXIT; trap 'exit 1' HUP INT TERM
 {{ {files}; }} > {base} 2>/dev/null && {sizes} || exit {_NO_FILES}
 zstd -dqf --patch-from={base} --memory={window} -o {part} {quote(file)} 2>&1 || exit {_NO_DECODING}
-sum=$(cat {part} | {SHA256})
+sum=$(sha256 < {part})
 [ "$sum" = {layer.diff_id.removeprefix("sha256:")} ] || exit {_WRONG_SUM}
 mv {part} {quote(plain)} && rm -f -- {quote(file)}
 """
@@ -389,12 +389,12 @@ def copy_script(engine: Commands, held: str, copies: Sequence[LayerPlan]) -> str
         part = _own(f"{each.loads}.$$.part")
         lines.append(
             f"zstd -dcq {folder}/{blob} > {part} && rm -f -- {folder}/{blob} || exit {_NO_BLOB}\n"
-            f'[ "$(cat {part} | {SHA256})" = {each.layer.diff_id.removeprefix("sha256:")} ] || exit {_WRONG_SUM}\n'
+            f'[ "$(sha256 < {part})" = {each.layer.diff_id.removeprefix("sha256:")} ] || exit {_WRONG_SUM}\n'
             f"mv {part} {plain} || exit 1"
         )
     parts = " ".join(_own(f"{each.loads}.$$.part") for each in copies)
     body = "\n".join(lines)
-    return f"""{engine.functions}
+    return f"""{engine.functions}{SHA256}
 cd {STAGE} && rm -rf {folder} && mkdir {folder} || exit 1
 trap 'rm -rf {folder}; rm -f -- {parts}' EXIT; trap 'exit 1' HUP INT TERM
 save_image {quote(held)} | tar -C {folder} -xf - {quote(*blobs.values())} 2>&1 || exit {_NO_BLOB}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
@@ -18,11 +19,13 @@ from sistership.image.layout import Store
 from sistership.image.prefix import Prefix
 from sistership.image.release import Release
 from sistership.ship.batches import Batch, batches, name_of
-from sistership.ship.load import Assembly, assemble, give_up_script, load
+from sistership.ship.load import Assembly, assemble, give_up_script, load, put
 from sistership.ship.plan import HostPlan
 
 #: Seconds for the loading thread to end when its layers will not come.
 _PATIENCE = 30
+#: Loads at a time: the engine takes in the archive of one while it unpacks the layers of the one before.
+_AT_ONCE = 2
 
 
 class EarlyLoad:
@@ -35,7 +38,10 @@ class EarlyLoad:
     def __init__(self, peer: Peer, release: Release, plan: HostPlan, store: Store, cuts: dict[int, Prefix]) -> None:
         self._peer = peer
         self._release = release
-        self._loads = [_assembly(release, plan, store, batch, cuts) for batch in batches(plan, release)]
+        self._loads: list[tuple[Assembly, str]] = []
+        for batch in batches(plan, release):
+            after = self._loads[-1][0].file if self._loads else ""
+            self._loads.append(_assembly(release, plan, store, batch, cuts, after))
         self._given_up = threading.Event()
         self._trouble = ""
         self._words = ""
@@ -74,20 +80,43 @@ class EarlyLoad:
         return self._words
 
     def _run(self) -> None:
+        running: list[threading.Thread] = []
+        for assembly, name in self._loads:
+            if len(running) >= _AT_ONCE:
+                running[-_AT_ONCE].join()
+            if self._given_up.is_set():
+                self._failed("a layer came otherwise than it was announced")
+            with self._explained():
+                put(self._peer, assembly, self._release)  # in this order: each load finds the one it waits for
+            if self._trouble:
+                break
+            thread = threading.Thread(target=self._load, args=(assembly, name), daemon=True)
+            thread.start()
+            running.append(thread)
+        for thread in running:
+            thread.join()
+
+    def _load(self, assembly: Assembly, name: str) -> None:
+        with self._explained():
+            self._words = load(self._peer, assembly, name, followed=not name)
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """What fails is told by wait(); the load is then done in the usual way."""
         try:
-            for assembly, name in self._loads:
-                if self._given_up.is_set():
-                    self._trouble = "a layer came otherwise than it was announced"
-                    return
-                self._words = load(self._peer, assembly, self._release, name)
+            yield
         except SistershipError as error:
-            self._trouble = f"{error.what}: {error.why}" if error.why else error.what
-        except Exception as error:  # noqa: BLE001 - told by wait(); the load is then done in the usual way
-            self._trouble = repr(error)
+            self._failed(f"{error.what}: {error.why}" if error.why else error.what)
+        except Exception as error:  # noqa: BLE001 - a thread of its own: nobody else would hear of it
+            self._failed(repr(error))
+
+    def _failed(self, why: str) -> None:
+        """Note the first trouble: what waited for that load fails after it."""
+        self._trouble = self._trouble or why
 
 
 def _assembly(
-    release: Release, plan: HostPlan, store: Store, batch: Batch, cuts: dict[int, Prefix]
+    release: Release, plan: HostPlan, store: Store, batch: Batch, cuts: dict[int, Prefix], after: str
 ) -> tuple[Assembly, str]:
     """The archive of one batch, and the name that the whole image gets once more."""
     coming = {each.layer.diff_id for each in plan.layers if each.state in {"send", "difference", "copy"}}
@@ -101,4 +130,4 @@ def _assembly(
         leave_out=frozenset(image.diff_ids) - batch.layers,
         documents_of=cut.documents if cut else None,
     )
-    return assemble(parts, release, plan.encoding, plan.files, coming), "" if cut else release.unique
+    return assemble(parts, release, plan.encoding, plan.files, coming, after), "" if cut else release.unique

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from sistership.errors import ShipError, SistershipError
@@ -21,7 +22,7 @@ from sistership.ship.difference import improved
 from sistership.ship.early import EarlyLoad
 from sistership.ship.have import known_manifests
 from sistership.ship.hostlock import HostLock
-from sistership.ship.load import assemble, load, remove_name
+from sistership.ship.load import assemble, load, put, remove_name
 from sistership.ship.plan import Action, HostPlan, plan_host
 from sistership.ship.prune import Older, tidy
 from sistership.ship.road import Road, plan_by, pull
@@ -31,7 +32,7 @@ from sistership.ship.stage import recheck_script
 from sistership.ship.staging import Staging
 from sistership.ship.told import planned
 from sistership.verify.hosts import Seen, from_error, look, looked_inside, verdict_on
-from sistership.verify.verdict import Kind, Verdict, candidate
+from sistership.verify.verdict import Kind, Proof, Verdict, candidate
 
 
 @dataclass(frozen=True)
@@ -166,8 +167,7 @@ class _Host:
         fetched, shared = pull(peer, release, plan, self.reporter)
         self.count(fetched)
         self.step(f"pulled, {mebibytes(fetched)} fetched")
-        seen = self.look()
-        trouble = self._trouble(seen) if shared else ""
+        seen, trouble = self._look_inside() if shared else (self.look(), "")
         if trouble:
             self._forget(seen.facts)
             if pulled_name_goes(plan.source, release, before, probe(peer, release.names)):
@@ -196,11 +196,11 @@ class _Host:
         """
         peer, release = self.peer, self.release
         arrived, sent = self._stage_and_load(plan, facts)
-        seen = self.look()
         if not plan.leave_out:
+            seen = self.look()
             again = load_anew(peer, release, seen, lambda: self._load_staged(arrived), self.step)
             return sent, self.look() if again else seen
-        trouble = self._trouble(seen)
+        seen, trouble = self._look_inside()
         if not trouble:
             return sent, seen
         self.step(f"incomplete after a partial load ({trouble}); sending everything")
@@ -209,8 +209,8 @@ class _Host:
         everything = plan_host(peer.name, release, facts, Verdict(Kind.INCOMPLETE))
         sent += self._stage_and_load(everything, facts)[1]
         # The classic store keeps a layer that it has, damaged or not, as long as another image there uses it.
-        seen = self.look()
-        if trouble := self._trouble(seen):
+        seen, trouble = self._look_inside()
+        if trouble:
             self._forget(seen.facts)
             raise ShipError(
                 "it is not whole although everything was sent; the tag was not moved",
@@ -220,13 +220,23 @@ class _Host:
             )
         return sent, seen
 
-    def _trouble(self, seen: Seen) -> str:
-        """Why an image of which parts were there before is not whole; "" when it is. Its files are hashed there."""
-        held = candidate(self.release, seen.facts)
-        verdict = verdict_on(self.peer, self.release, seen.facts, proofs=seen.proofs)
-        if held and verdict.kind in WHOLE and self.release.files:
-            verdict = looked_inside(self.peer, self.release, held.id) or verdict
-        return "" if verdict.kind in WHOLE else f"{verdict.kind}: {verdict.why}"
+    def _look_inside(self) -> tuple[Seen, str]:
+        """The host, and why an image of which parts were there before is not whole; "" when it is.
+
+        Its files are hashed there while the host says what it holds. They come out of a container that the engine made
+        of it, so that nothing else needs to prove that it can.
+        """
+        peer, release = self.peer, self.release
+        with ThreadPoolExecutor(1, thread_name_prefix=f"inside-{peer.name}") as pool:
+            inside = pool.submit(looked_inside, peer, release, release.unique) if release.files else None
+            facts = probe(peer, release.names)
+            damage = inside.result() if inside else None
+        held = facts.tagged(release.unique)
+        seen = Seen(facts, {held.id: Proof(created=True)} if held and inside and not damage else {})
+        verdict = verdict_on(peer, release, facts, proofs=seen.proofs)
+        if damage and verdict.kind in WHOLE:
+            verdict = damage
+        return seen, "" if verdict.kind in WHOLE else f"{verdict.kind}: {verdict.why}"
 
     def _stage_and_load(self, plan: HostPlan, facts: HostFacts) -> tuple[HostPlan, int]:
         """Returns the plan as it was carried out, and image bytes sent."""
@@ -256,7 +266,9 @@ class _Host:
         self.step("loading")
         archive = pieces(release.image, self.store, name=release.unique, plain=plan.plain, leave_out=plan.leave_out)
         try:
-            words = load(self.peer, assemble(archive, release, plan.encoding, plan.files), release, release.unique)
+            assembly = assemble(archive, release, plan.encoding, plan.files)
+            put(self.peer, assembly, release)
+            words = load(self.peer, assembly, release.unique)
         except ShipError as error:
             self._recheck(plan)
             if not plan.leave_out:

@@ -30,12 +30,14 @@ class Assembly:
         metadata: headers, manifests and padding, one after the other; they travel as one small file.
         script: prints the archive, reading that file and the staged layers.
         promise: file in the staging folder by which the host knows that layers still come; "": it waits for none.
+        after: metadata of the load that has to end before this one; "": none.
     """
 
     file: str
     metadata: bytes
     script: str
     promise: str = ""
+    after: str = ""
 
 
 def metadata_prefix(release: Release) -> str:
@@ -49,6 +51,7 @@ def assemble(
     encoding: Encoding,
     files: Mapping[str, str] | None = None,
     coming: Collection[str] = (),
+    after: str = "",
 ) -> Assembly:
     """The archive as shell: what is small comes from one file by offset, what is large from its own file.
 
@@ -60,14 +63,18 @@ def assemble(
         files: diffID → staged file, of layers that lie there in another way.
         coming: diffIDs of layers that are not staged yet; each is read while it arrives, and nothing follows it before
             it was checked and has its name.
+        after: metadata of the load that brings the layers below. An engine takes in all of an archive before it
+            looks for them, so its layers come at once and only the metadata waits for the other load's end.
     """
     name = f"{metadata_prefix(release)}-{secrets.token_hex(4)}"
     meta = quote(name)
     metadata = bytearray()
     lines: list[str] = []
-    waits = False
+    waits = bool(after)
     for piece in pieces:
         if isinstance(piece, Bytes):
+            if after and piece is pieces[-1]:
+                lines.append(f"loaded {quote(after)} || exit {_CUT}")
             lines.append(f"tail -c +{len(metadata) + 1} {meta} | head -c {len(piece.data)}")
             metadata += piece.data
             continue
@@ -79,7 +86,7 @@ def assemble(
             lines.append(f'[ -f "$promise" ] && [ -f {quote(file)} ] || exit {_CUT}')
         else:
             lines.append(_read(file, plain=piece.plain) + f" || exit {_CUT}")
-    return Assembly(name, bytes(metadata), "\n".join(lines), f"{name}.{_COMING}" if waits else "")
+    return Assembly(name, bytes(metadata), "\n".join(lines), f"{name}.{_COMING}" if waits else "", after)
 
 
 def _read(file: str, *, plain: bool) -> str:
@@ -103,8 +110,11 @@ def _unpack(file: str, *, plain: bool) -> str:
 
 
 def put_script(assembly: Assembly, release: Release) -> str:
-    """Takes the metadata on standard input. A load of an earlier ship that still waits for its layers is given up."""
-    script = f"cd {STAGE} && rm -f -- {quote(metadata_prefix(release))}-*.{_COMING} && cat > {quote(assembly.file)}"
+    """Takes the metadata on standard input. Loads of an earlier ship that still wait are given up."""
+    script = f"cd {STAGE}"
+    if not assembly.after:
+        script += f" && rm -f -- {quote(metadata_prefix(release))}-*.{_COMING}"
+    script += f" && cat > {quote(assembly.file)}"
     return f"{script} && : > {quote(assembly.promise)}" if assembly.promise else script
 
 
@@ -113,26 +123,38 @@ def give_up_script(promises: Sequence[str]) -> str:
     return f"cd {STAGE} && rm -f -- {quote(*promises)}"
 
 
-def load(peer: Peer, assembly: Assembly, release: Release, name: str = "") -> str:
-    """Load the image on the host under its unique name. Returns what the engine printed.
+def put(peer: Peer, assembly: Assembly, release: Release) -> None:
+    """Stage the metadata of a load.
+
+    Raises:
+        ShipError: it cannot be written there.
+        HostUnreachableError: the connection was cut.
+    """
+    done = peer.transport.run(put_script(assembly, release), stdin=assembly.metadata, timeout=120)
+    if done.status != 0:
+        raise ShipError("the staging folder cannot be written", where=peer.name, why=done.err.strip()[-200:] or None)
+
+
+def load(peer: Peer, assembly: Assembly, name: str = "", *, followed: bool = False) -> str:
+    """Load what was assembled and put there. Returns what the engine printed.
 
     Its words and exit status are kept for messages only: "Loaded image", exit 0 and the right ID have all been
     seen for an image that lacked a layer. The caller verifies.
 
     Args:
-        release: what is loaded, or part of it.
         name: the unique name. It is given once more: a classic engine notes the time of a tag, not that of a load, and
             by it a prune of another user knows that a ship is under way.
+        followed: another load waits for the end of this one.
 
     Raises:
         ShipError: the engine refused it.
         HostUnreachableError: the connection was cut.
     """
-    put = peer.transport.run(put_script(assembly, release), stdin=assembly.metadata, timeout=120)
-    if put.status != 0:
-        raise ShipError("the staging folder cannot be written", where=peer.name, why=put.err.strip()[-200:] or None)
-    ours = quote(*filter(None, (assembly.file, assembly.promise)))
+    after = f"{assembly.after}.loaded" if assembly.after else ""
+    ours = quote(*filter(None, (assembly.file, assembly.promise, after)))
     before = f"promise={quote(assembly.promise)}{FUNCTIONS}" if assembly.promise else ""
+    then = [f"tag_image {quote(name, name)} >/dev/null 2>&1"] if name else []
+    then += [f": > {quote(f'{assembly.file}.loaded')}"] if followed else []
     script = f"""{peer.engine.functions}
 cd {STAGE} || exit 1
 trap 'rm -f -- {ours}' EXIT
@@ -140,9 +162,10 @@ trap 'rm -f -- {ours}' EXIT
 {{
 {assembly.script}
 }} | load_image
+status=$?
+[ $status -ne 0 ] || {{ {"; ".join([*then, ":"])}; }}
+exit $status
 """
-    if name:
-        script += f"status=$?; tag_image {quote(name, name)} >/dev/null 2>&1; exit $status"
     done = peer.transport.run(script)
     words = done.text.strip()
     if done.status != 0 or "Error unpacking image" in words:

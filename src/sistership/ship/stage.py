@@ -9,13 +9,13 @@ from sistership.errors import ShipError
 from sistership.host.facts import STAGE
 from sistership.host.filepart import FilePart
 from sistership.host.inventory import Peer
+from sistership.host.sums import SHA256
 from sistership.host.transport import Completed, quote
 from sistership.image.archive import Blob, open_blob
 from sistership.image.identity import Layer
 from sistership.image.layout import Store
 from sistership.image.release import short
 from sistership.ship.plan import Encoding, LayerPlan
-from sistership.verify.deep import SHA256
 
 CHUNK = 1 << 20
 _WRONG_OFFSET = 9
@@ -39,9 +39,9 @@ def receive_script(file: str, offset: int, size: int, digest: str) -> str:
     part = quote(f"{file}.part")
     before = f"head -c {offset} {part}; " if offset else ""
     # Where tee can, it ends with a full disk, so that the rest is not sent for nothing.
-    return f"""{_open(part, offset)}
+    return f"""{SHA256}{_open(part, offset)}
 tee --output-error=exit /dev/null </dev/null 2>/dev/null && at_once=--output-error=exit || at_once=
-set -- $({{ {{ {before}tee $at_once -a {part}; echo $? >&3; }} | {SHA256}; }} 3>&1)
+set -- $({{ {{ {before}tee $at_once -a {part}; echo $? >&3; }} | sha256; }} 3>&1)
 [ "$1" = 0 ] || exit 1
 now=$(wc -c < {part})
 [ "$now" -eq {size} ] || {{ echo "it has $((now)) bytes instead of {size}" >&2; exit {_SHORT}; }}
@@ -60,9 +60,9 @@ cat >> {part}
 def check_packed_script(file: str, diff_id: str) -> str:
     """Check a gzip `file`.part by its content, since its bytes have no digest of their own, and give it its name."""
     part = quote(f"{file}.part")
-    return f"""
+    return f"""{SHA256}
 cd {STAGE} || exit 1
-sum=$(gzip -dc < {part} | {SHA256})
+sum=$(gzip -dc < {part} | sha256)
 {_named(file, part, f'"$sum" = {diff_id.removeprefix("sha256:")}')}
 """
 
@@ -85,10 +85,12 @@ def recheck_script(layers: Sequence[LayerPlan]) -> str:
         file, packed = quote(each.loads), each.loads.endswith(".gz")
         digest = each.layer.digest if each.loads.endswith(".zst") else each.layer.diff_id
         # The end of a gzip file is no part of what comes out, and the load stumbles over it all the same.
-        sound, unpack = (f"gzip -t < {file} 2>/dev/null", "gzip -dc") if packed else ("true", "cat")
-        sound += f' && [ "$({unpack} < {file} | {SHA256})" = {digest.removeprefix("sha256:")} ]'
+        sound, hashed = ("true", f"sha256 < {file}")
+        if packed:
+            sound, hashed = f"gzip -t < {file} 2>/dev/null", f"gzip -dc < {file} | sha256"
+        sound += f' && [ "$({hashed})" = {digest.removeprefix("sha256:")} ]'
         lines.append(f"[ ! -f {file} ] || {{ {sound}; }} || {{ rm -f -- {file}; echo {file}; }}")
-    return "\n".join([f"cd {STAGE} || exit 1", *lines, "true"])
+    return "\n".join([f"{SHA256}cd {STAGE} || exit 1", *lines, "true"])
 
 
 def content(store: Store, layer: Layer, encoding: Encoding) -> Iterator[bytes]:

@@ -6,23 +6,16 @@ from collections.abc import Mapping
 
 from sistership.host.commands import Commands
 from sistership.host.inventory import Peer
+from sistership.host.sums import SHA256
 from sistership.host.transport import quote
 
-#: sha256 of standard input as 64 hex digits, with whatever the host has.
-SHA256 = (
-    "{ if command -v sha256sum >/dev/null; then sha256sum; "
-    "elif command -v shasum >/dev/null; then shasum -a 256; "
-    "else openssl dgst -sha256 -r; fi; } | cut -c1-64"
-)
-
-
-#: `read_out PATH`: prints a regular file of the open image.
+#: `own_file PATH`: prints where a regular file of the open image lies in the engine's own folder.
 #:
-#: Straight from the engine's own folder where this user can read it (three times as fast as by its CLI, Engine 26.1),
-#: and only where that is certain to be the file of the image: it lies in the topmost folder that has its directory,
-#: and no symbolic link is on the way.
-READ_OUT = r"""
-read_out() {
+#: Read there it takes a third of the time that the engine's CLI takes (Engine 26.1). Nothing is printed where this user
+#: cannot read it, or where it is not certain to be the file of the image: that it lies in the topmost folder that has
+#: its directory, and no symbolic link is on the way.
+OWN_FILE = r"""
+own_file() {
   parent=${1%/*}
   IFS=:
   for folder in $folders; do
@@ -31,14 +24,14 @@ read_out() {
       path=$parent
       while [ -n "$path" ] && [ ! -e "$folder$path" ]; do path=${path%/*}; done
       [ -d "$folder$path" ] && continue
-      break
+      return
     fi
     there=$(cd "$folder" && pwd -P)$parent
-    [ "$(cd "$folder$parent" && pwd -P)" = "$there" ] && [ -f "$there/${1##*/}" ] && [ ! -L "$there/${1##*/}" ] &&
-      cat "$there/${1##*/}" 2>/dev/null && return
-    break
+    [ "$(cd "$folder$parent" && pwd -P)" = "$there" ] || return
+    there=$there/${1##*/}
+    [ -f "$there" ] && [ ! -L "$there" ] && [ -r "$there" ] && printf '%s\n' "$there"
+    return
   done
-  copy_out "$1" 2>/dev/null | tar -xO 2>/dev/null
 }
 """
 
@@ -57,11 +50,16 @@ def hash_script(engine: Commands, image_id: str, paths: tuple[str, ...]) -> str:
     ]
     body = "\n".join(f"{{\n{worker}\n}} &" for worker in workers)
     return f"""{engine.functions}
-{READ_OUT}
+{SHA256}{OWN_FILE}
 open_image {quote(image_id)} >&2 || exit 1
 trap 'close_image >/dev/null 2>&1' EXIT
 folders=$(image_folders)
-sum() {{ sum=$(read_out "$2" | {SHA256}); echo "$1 $sum"; }}
+sum() {{
+  file=$(own_file "$2") sum=
+  [ -z "$file" ] || sum=$(sha256 < "$file" 2>/dev/null)
+  [ -n "$sum" ] || sum=$(copy_out "$2" 2>/dev/null | tar -xO 2>/dev/null | sha256)
+  echo "$1 $sum"
+}}
 {body}
 wait
 """

@@ -128,8 +128,8 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     real = early.load
 
-    def load(peer: Peer, assembly: early.Assembly, release: Release, name: str = "") -> str:
-        words = real(peer, assembly, release, name)
+    def load(peer: Peer, assembly: early.Assembly, name: str = "", *, followed: bool = False) -> str:
+        words = real(peer, assembly, name, followed=followed)
         found.setdefault(peer.name, []).append(words)
         return words
 
@@ -170,11 +170,11 @@ def _broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The early loads fail when the first one is done."""
     real, calls = early.load, dict[str, int]()
 
-    def load(peer: Peer, assembly: early.Assembly, release: Release, name: str = "") -> str:
+    def load(peer: Peer, assembly: early.Assembly, name: str = "", *, followed: bool = False) -> str:
         calls[peer.name] = calls.get(peer.name, 0) + 1
         if calls[peer.name] > 1:
             assembly = replace(assembly, script="exit 6")
-        return real(peer, assembly, release, name)
+        return real(peer, assembly, name, followed=followed)
 
     with monkeypatch.context() as patched:
         patched.setattr(early, "load", load)

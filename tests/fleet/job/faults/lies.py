@@ -84,10 +84,16 @@ def lying_docker(script: str) -> Strike:
     return strike
 
 
+def _sums(scene: Scene, script: str) -> None:
+    """Sums are made by a stand-in for sha256sum; an openssl that does not work is passed over."""
+    scene.stand_in("openssl", "#!/bin/sh\nexit 1\n")
+    scene.stand_in("sha256sum", script)
+
+
 @contextmanager
 def wrong_sums(scene: Scene) -> Iterator[Ended]:
     """The host's sha256sum is broken."""
-    scene.stand_in("sha256sum", WRONG_SUM)
+    _sums(scene, WRONG_SUM)
     ended = scene.ship()
     scene.honest()
     yield ended
@@ -96,7 +102,7 @@ def wrong_sums(scene: Scene) -> Iterator[Ended]:
 @contextmanager
 def hoped_sums(scene: Scene) -> Iterator[Ended]:
     """The host's disk damages what arrives, and its sha256sum says that all is well."""
-    scene.stand_in("sha256sum", HOPED_SUM)
+    _sums(scene, HOPED_SUM)
     process = scene.held_at_byte(MIDWAY)
     scene.everywhere(f"printf x | dd of=$(ls {STAGE}/*.part) bs=1 seek=5000000 conv=notrunc 2>/dev/null")
     scene.let_go()
