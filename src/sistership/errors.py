@@ -13,7 +13,8 @@
     ├── HostUnfitError        21   engine, disk, platform, driver or privilege missing
     ├── ShipError             22   the image did not arrive whole
     ├── IdentityError         23   a host holds something else
-    └── LockedError           24   another run holds the lock
+    ├── LockedError           24   another run holds the lock
+    └── StoppedError         130   work on a host ended with this run: Ctrl-C or SIGTERM
 
 A message has at most four lines: what (with where), why, and the next step.
 The rest belongs into the log file.
@@ -130,6 +131,12 @@ class HostUnreachableError(SistershipError):
     """No connection to a host, its key changed, or the connection was cut."""
 
     code = 20
+
+
+class StoppedError(SistershipError):
+    """Work on a host ended because this run was interrupted."""
+
+    code = INTERRUPTED
 
 
 class HostUnfitError(SistershipError):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sistership.errors import HostUnfitError, HostUnreachableError
+from sistership.errors import HostUnfitError, HostUnreachableError, StoppedError
 from sistership.host.openssh import OpenSSH
 
 Fake = Callable[[str], OpenSSH]
@@ -126,5 +126,5 @@ def test_close_ends_a_stalled_run(fake: Fake) -> None:
     """Closing from another thread ends a run whose input nobody takes."""
     transport = fake("sleep 60")
     threading.Timer(0.2, transport.close).start()
-    with pytest.raises(HostUnreachableError):
+    with pytest.raises(StoppedError):
         transport.run("true", stdin=bytes(1 << 20))

@@ -16,7 +16,7 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from sistership.errors import HostUnfitError, HostUnreachableError, SistershipError
+from sistership.errors import HostUnfitError, HostUnreachableError, SistershipError, StoppedError
 from sistership.host.filepart import FilePart
 from sistership.host.knownhosts import fingerprint
 from sistership.host.paramiko_ssh import ParamikoSSH
@@ -339,10 +339,10 @@ def test_close_ends_everything(way: Way) -> None:
     transport.run("true")
     threading.Timer(0.2, transport.close).start()
     started = time.monotonic()
-    with pytest.raises(HostUnreachableError):
+    with pytest.raises(StoppedError):
         transport.run("sleep 60")
     assert time.monotonic() - started < 10
-    with pytest.raises(HostUnreachableError):
+    with pytest.raises(StoppedError):
         transport.run("true")
 
 

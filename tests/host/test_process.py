@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sistership.errors import HostUnreachableError
+from sistership.errors import HostUnreachableError, StoppedError
 from sistership.host.local import Local
 
 
@@ -75,7 +75,7 @@ def test_reader_that_stops_early_is_no_error_of_ours(local: Local) -> None:
 def test_close_ends_what_runs(local: Local) -> None:
     """Closing from another thread (Ctrl-C) ends a running script."""
     threading.Timer(0.2, local.close).start()
-    with pytest.raises(HostUnreachableError):
+    with pytest.raises(StoppedError, match="interrupted"):
         local.run("sleep 60")
 
 
@@ -100,9 +100,8 @@ def test_given_up_is_not_waited_for(local: Local) -> None:
     with pytest.raises(ValueError, match="full"):
         local.run("setsid sleep 20 & head -c 100000 /dev/zero; sleep 20", sink=refuse)
     threading.Timer(0.3, local.close).start()
-    with pytest.raises(HostUnreachableError, match="did not finish") as caught:
+    with pytest.raises(StoppedError):
         local.run(elsewhere)
-    assert caught.value.why == "words"
     assert time.monotonic() - started < 15
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sistership.errors import HostUnfitError, HostUnreachableError
+from sistership.errors import HostUnfitError, HostUnreachableError, StoppedError
 from sistership.host.transport import Unframe
 
 CUT = "the connection was cut"
@@ -12,6 +12,11 @@ CUT_HINT = "run the command again; what has arrived is kept"
 def cut(host: str, err: str) -> HostUnreachableError:
     """The script ran, and then the connection was gone."""
     return HostUnreachableError(CUT, where=host, why=_last(err), hint=CUT_HINT)
+
+
+def stopped(host: str) -> StoppedError:
+    """This run ends, and with it what it does on its hosts."""
+    return StoppedError("interrupted", where=host, hint=CUT_HINT)
 
 
 def silent(host: str, why: str) -> HostUnreachableError:

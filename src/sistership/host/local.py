@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sistership.errors import HostUnreachableError
+from sistership.host.ended import stopped
 from sistership.host.process import Processes
 from sistership.host.transport import STALL, Completed, Frame, Input, Sink, Unframe
 from sistership.host.watch import over_limit
@@ -33,6 +34,8 @@ class Local:
         status = unframe.finish()
         if status is None and ended.cause:
             raise over_limit(self.host, ended.cause, timeout, stall)
+        if status is None and self._processes.closed:
+            raise stopped(self.host)
         if status is None:
             why = ended.err.strip()[-300:] or "it was ended"
             raise HostUnreachableError("a command on this machine did not finish", where=self.host, why=why)

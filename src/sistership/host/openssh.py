@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sistership.errors import HostUnfitError, HostUnreachableError, SistershipError
 from sistership.host.ciphers import preferred
-from sistership.host.ended import CUT, CUT_HINT, cut, shell_ended
+from sistership.host.ended import CUT, CUT_HINT, cut, shell_ended, stopped
 from sistership.host.process import Ended, Processes
 from sistership.host.settings import missing_config
 from sistership.host.transport import STALL, Completed, Frame, Input, Sink, Unframe
@@ -116,7 +116,7 @@ class OpenSSH:
         if status is None and ended.cause:
             raise over_limit(self.host, ended.cause, timeout, stall)
         if status is None:
-            raise self._unfinished(ended, unframe)
+            raise stopped(self.host) if self._processes.closed else self._unfinished(ended, unframe)
         self._reached = True
         return Completed(status, b"".join(kept), ended.err)
 

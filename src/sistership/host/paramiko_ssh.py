@@ -11,7 +11,7 @@ from pathlib import Path
 import paramiko
 
 from sistership.errors import HostUnreachableError, SistershipError
-from sistership.host.ended import CUT_HINT, cut, shell_ended, silent
+from sistership.host.ended import CUT_HINT, cut, shell_ended, silent, stopped
 from sistership.host.filepart import FilePart, OpenPart
 from sistership.host.login import Link, open_link
 from sistership.host.process import CHUNK, PIECE, pieces
@@ -86,7 +86,7 @@ class ParamikoSSH:
         except (paramiko.SSHException, EOFError) as error:
             if watch.cause:
                 raise over_limit(self.host, watch.cause, timeout, stall) from None
-            raise cut(self.host, str(error)) from None
+            raise stopped(self.host) if self._closed.is_set() else cut(self.host, str(error)) from None
         finally:
             _end(channel)
         if errors:
@@ -99,6 +99,8 @@ class ParamikoSSH:
 
     def _unfinished(self, status: int, unframe: Unframe, err: str) -> SistershipError:
         """Why there is no exit status, though no limit was passed."""
+        if self._closed.is_set():
+            return stopped(self.host)
         return cut(self.host, err) if status == _NO_STATUS else shell_ended(self.host, status, unframe, err)
 
     def _channel(self) -> paramiko.Channel:
@@ -118,7 +120,7 @@ class ParamikoSSH:
         """The connection; a new one when there is none, or the last one was cut."""
         with self._lock:
             if self._closed.is_set():
-                raise cut(self.host, "it was closed here")
+                raise stopped(self.host)
             if self._link is None or not self._link.alive:
                 self._link = open_link(resolve(self.host, self._destination, self._config), self._config)
             if self._closed.is_set():

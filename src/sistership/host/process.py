@@ -169,6 +169,11 @@ class Processes:
             with self._lock:
                 self._running.discard(running)
 
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._closed
+
     def close(self) -> None:
         """End every program that still runs; later ones end at once."""
         with self._lock:
