@@ -178,6 +178,27 @@ def test_failed_check_far_above_the_end_of_the_log(recipe: Recipe, tmp_path: Pat
     assert text in log.read_bytes()
 
 
+def test_what_the_next_try_does_not_meet_is_tried_once_more(recipe: Recipe, tmp_path: Path) -> None:
+    """The engine's own clean-up came between: built again with the whole context, and no third time."""
+    race = f"#10 ERROR: failed to prepare extraction snapshot: parent snapshot sha256:{'e' * 64} does not exist\n"
+    got: list[bytes] = []
+
+    class Racing(Builder):
+        """Fails so as often as it is asked."""
+
+        def run(self, script: str, *, stdin=None, sink=None, timeout=None, stall=None) -> Completed:
+            """Take the context, and fail."""
+            got.append(b"".join(stdin))
+            return super().run(script, sink=sink)
+
+    peer = Peer(Host(name="spark"), Racing(race.encode()), Docker("docker"))
+    with pytest.raises(BuildError) as error:
+        run_build(peer, recipe, io.BytesIO(b"context"), tmp_path / "build.log", Silent())
+    assert got == [b"context", b"context"]
+    assert error.value.why == "the engine's clean-up took away a layer while the image was put together"
+    assert (tmp_path / "build.log").read_text() == race * 2
+
+
 def test_build_that_failed_otherwise_is_no_failed_check(recipe: Recipe, tmp_path: Path) -> None:
     """A compiler's error stays exit 13."""
     peer = Peer(Host(name="spark"), Builder(b"#9 1.0 error: expected ';'\n"), Docker("docker"))

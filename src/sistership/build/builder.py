@@ -40,32 +40,52 @@ def build_script(docker: str, recipe: Recipe, *, no_cache: bool = False) -> str:
 def run_build(
     peer: Peer, recipe: Recipe, context: BinaryIO, log: Path, reporter: Reporter, *, no_cache: bool = False
 ) -> None:
-    """Build on the builder; its whole output goes to `log`.
+    """Build on the builder; its whole output goes to `log`. What the next try does not meet is tried once more.
 
     Raises:
         CheckError: a check of the image failed.
         BuildError: it failed; the message carries the known cause, or the log's last lines.
     """
-    tail, told = bytearray(), checks.Told()
     log.parent.mkdir(parents=True, exist_ok=True)
+    script = build_script(peer.engine.cli, recipe, no_cache=no_cache)
     with log.open("wb", buffering=0) as out:
-        steps = StepLines(
-            lambda line: reporter.step(peer.name, line),
-            lambda done, total: reporter.progress(peer.name, "compiled", done, total, "files"),
-        )
+        for last in (False, True):
+            heard = _Heard(peer.name, out, reporter)
+            done = peer.transport.run(script, stdin=_chunks(context), sink=heard.take)
+            if done.status == 0:
+                return
+            cause = explain(last_words(heard.text))
+            if last or not (cause and cause.passes):
+                break
+            reporter.step(peer.name, f"{cause.why}; once more")
+            context.seek(0)
+    raise failure(recipe, peer.name, heard.text, log, heard.told.findings)
 
-        def take(chunk: bytes) -> None:
-            out.write(chunk)
-            tail.extend(chunk)
-            del tail[:-_LOG_TAIL]
-            told.feed(chunk)
-            steps.feed(chunk)
 
-        done = peer.transport.run(
-            build_script(peer.engine.cli, recipe, no_cache=no_cache), stdin=_chunks(context), sink=take
+class _Heard:
+    """What a build prints: kept in the log, and told to people who wait."""
+
+    def __init__(self, host: str, out: BinaryIO, reporter: Reporter) -> None:
+        self._out = out
+        self._tail = bytearray()
+        self._steps = StepLines(
+            lambda line: reporter.step(host, line),
+            lambda done, total: reporter.progress(host, "compiled", done, total, "files"),
         )
-    if done.status != 0:
-        raise failure(recipe, peer.name, tail.decode(errors="replace"), log, told.findings)
+        self.told = checks.Told()
+
+    def take(self, chunk: bytes) -> None:
+        """The next piece of output."""
+        self._out.write(chunk)
+        self._tail.extend(chunk)
+        del self._tail[:-_LOG_TAIL]
+        self.told.feed(chunk)
+        self._steps.feed(chunk)
+
+    @property
+    def text(self) -> str:
+        """The end of it."""
+        return self._tail.decode(errors="replace")
 
 
 def failure(

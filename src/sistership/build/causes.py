@@ -10,11 +10,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cause:
-    """A failure that people meet again and again: how the log shows it, what it is, what to do."""
+    """A failure that people meet again and again: how the log shows it, what it is, what to do.
+
+    `passes` tells one that the next try does not meet.
+    """
 
     pattern: str
     why: str
     hint: str
+    passes: bool = False
 
 
 CAUSES: Sequence[Cause] = (
@@ -76,6 +80,13 @@ CAUSES: Sequence[Cause] = (
         r"|^unknown flag: --(platform|provenance|raw|format)\b",
         "the docker command there has no buildx",
         "install it: apt-get install docker-buildx (Debian, Ubuntu) or docker-buildx-plugin (docker.com)",
+    ),
+    Cause(
+        # Met on Engine 26.1 with the containerd store, when an image was removed just before.
+        r"parent snapshot sha256:[0-9a-f]{64} does not exist",
+        "the engine's clean-up took away a layer while the image was put together",
+        "build again",
+        passes=True,
     ),
 )
 
