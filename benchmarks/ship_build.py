@@ -16,7 +16,7 @@ from sistership.image.layout import Store
 from sistership.image.readback import read_back
 from sistership.matrix.model import Host
 from sistership.recipe.recipe import Recipe
-from sistership.report.events import Reporter
+from sistership.report.listeners import Reporter
 
 
 def recipe_of(key: str) -> Recipe:

@@ -23,7 +23,8 @@ from sistership.image.layout import Store
 from sistership.image.release import Release
 from sistership.matrix.model import Host
 from sistership.registry.place import Place
-from sistership.report.events import Event, Listener, Step
+from sistership.report.events import Event, Step
+from sistership.report.listeners import Listener
 from sistership.ship.road import Road
 from sistership.ship.ship import ship_all
 

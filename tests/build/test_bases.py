@@ -28,7 +28,8 @@ from sistership.image.pack import measure, pack
 from sistership.matrix.model import Host
 from sistership.recipe.lock import LockedVariant
 from sistership.recipe.recipe import recipe_of
-from sistership.report.events import Event, Listener, Progress, Silent
+from sistership.report.events import Event, Progress
+from sistership.report.listeners import Listener, Silent
 
 if TYPE_CHECKING:
     from types import SimpleNamespace

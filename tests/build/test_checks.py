@@ -16,7 +16,7 @@ from sistership.host.inventory import Peer
 from sistership.host.transport import Completed
 from sistership.matrix.model import Host
 from sistership.recipe.recipe import Recipe, recipe_of
-from sistership.report.events import Silent
+from sistership.report.listeners import Silent
 
 HEAD = "# sistership checks 1\n"
 ARCHS = "archs\tok\t/app/lib/libggml-cuda.so.0\t89 120\tsm_89 in 4, sm_120a in 4 kernel files\t\n"

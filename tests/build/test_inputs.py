@@ -24,7 +24,8 @@ from sistership.matrix.model import Host
 from sistership.recipe.lock import Lock, LockedVariant
 from sistership.recipe.patches import LockedPatch
 from sistership.recipe.recipe import Recipe, recipe_of
-from sistership.report.events import Event, Listener, Step
+from sistership.report.events import Event, Step
+from sistership.report.listeners import Listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable

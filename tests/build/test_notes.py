@@ -20,7 +20,8 @@ from sistership.host.docker import Docker
 from sistership.host.inventory import Peer
 from sistership.host.local import Local
 from sistership.matrix.model import Host
-from sistership.report.events import Event, Listener, Step
+from sistership.report.events import Event, Step
+from sistership.report.listeners import Listener
 
 #: Holds an image for each file of the folder `images`; slashes are percent signs there. It refuses to remove one whose
 #: file is not empty, and answers nothing while there is a file `down`.

@@ -3,45 +3,29 @@
 from __future__ import annotations
 
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from sistership.errors import HostUnfitError, IdentityError
-from sistership.host.commands import FUNCTIONS, Commands
-from sistership.host.containerd import Containerd
 from sistership.host.docker import Docker
-from sistership.host.facts import HostFacts, parse, probe_script
+from sistership.host.facts import parse, probe_script
 from sistership.host.inventory import connect
 from sistership.host.podman import Podman
 from sistership.host.transport import Completed
 from sistership.matrix.model import Host
 
-#: What Podman 5.4.2 answered to a probe: root's with an image that was shipped, a user's own with none.
-CASES = Path(__file__).parents[1] / "cases" / "engines"
+from .probes import read, recorded
+
 HOST = Host("h", ssh="h", docker="podman", engine="podman")
 ID = "395bbf0423571a0fe8b7cce02be8ba7d20ca98f1977502f59bb5980a3f574cbd"
 MANIFEST = "sha256:e9a93bebfc9a44eae7493289c301b6f1e6a8c0baaf6f985117c2db2c0ac39c2a"
 WARNING = 'time="2026-11-29T20:00:00Z" level=warning msg="Using cgroups-v1 which is deprecated"'
 
-
-def answer(case: str) -> str:
-    """What the host printed."""
-    return (CASES / f"podman-{case}.txt").read_text()
-
-
-def facts(text: str) -> HostFacts:
-    """What it means."""
-    return parse(HOST, Podman("podman"), Completed(0, text.encode(), ""))
-
-
-@pytest.mark.parametrize("kind", [Docker("docker"), Podman("podman"), Containerd("ctr", "k8s.io")])
-def test_every_kind_has_every_function(kind: Commands) -> None:
-    """The functions are defined, nothing is run by that, and all of it is POSIX shell that sh reads."""
-    ask = "; ".join(f"command -v {name}" for name in FUNCTIONS)
-    done = subprocess.run(["sh", "-ec", f"{kind.functions}\n{ask}"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split() == list(FUNCTIONS)
+#: What Podman 5.4.2 answered to a probe: root's with an image that was shipped, a user's own with none.
+answer = partial(recorded, "podman")
+facts = partial(read, HOST, Podman("podman"))
 
 
 def test_everything_is_read() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 
-from sistership.report.events import mebibytes
 from sistership.report.lines import Lines
 from sistership.report.table import coloured, render, wrap
 
@@ -44,17 +43,6 @@ def test_wrap_cuts_words_only_when_it_must() -> None:
     assert wrap("aa bb cc", 5) == ["aa bb", "cc"]
     assert wrap("aaaaaaa", 3) == ["aaa", "aaa", "a"]
     assert wrap("", 3) == [""]
-
-
-def test_sizes_are_exact_when_small() -> None:
-    """Small sizes are exact bytes."""
-    assert [mebibytes(n) for n in (0, 2597, 20_480, 5 << 20, 3 << 30)] == [
-        "0 B",
-        "2597 B",
-        "20.0 KiB",
-        "5.0 MiB",
-        "3.00 GiB",
-    ]
 
 
 def test_progress_is_throttled_but_the_end_is_shown() -> None:

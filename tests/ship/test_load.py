@@ -11,24 +11,22 @@ import io
 import json
 import tarfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from sistership.errors import ShipError
-from sistership.host.docker import Docker
 from sistership.host.inventory import Peer
-from sistership.host.local import Local
-from sistership.image.archive import pieces, write
+from sistership.host.transport import quote
+from sistership.image.archive import Piece, pieces, write
 from sistership.image.documents import image_of
 from sistership.image.identity import Image
 from sistership.image.layout import Store
 from sistership.image.pack import layer_of, pack
 from sistership.image.release import Release
-from sistership.matrix.model import Host
-from sistership.report.events import Silent
+from sistership.report.listeners import Silent
 from sistership.ship.host import ship_host
 from sistership.ship.load import Assembly, assemble, give_up_script, load, put
 from sistership.ship.plan import Encoding
@@ -65,28 +63,45 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
 
 
-@pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """This machine's staging folder, in a place of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder = tmp_path / "cache" / "sistership" / "stage"
-    folder.mkdir(parents=True)
-    return folder
-
-
-@pytest.fixture
-def peer(tmp_path: Path) -> Iterator[Peer]:
-    """This machine, whose engine is the script `docker` below tmp_path."""
-    transport = Local("here")
-    yield Peer(Host("here", local=True, docker_host="unix:///nowhere"), transport, Docker(str(tmp_path / "docker")))
-    transport.close()
-
-
 def engine(tmp_path: Path, script: str) -> None:
     """Make the stand-in engine."""
     path = tmp_path / "docker"
     path.write_text("#!/bin/sh\n" + script)
     path.chmod(0o755)
+
+
+def daemon(tmp_path: Path, load: str, *more: str) -> None:
+    """Make a stand-in for a classic engine without images, as far as a ship asks it.
+
+    Args:
+        load: what it does when it has read the archive.
+        more: answers before the usual ones, as branches of `case "$1 $2" in`.
+    """
+    version = json.dumps({"Version": "26.1.5", "Os": "linux", "Arch": "amd64"})
+    answers = [
+        *more,
+        f"\"version \"*) echo '{version}' ;;",
+        """"info "*) case "$3" in *Root*) echo / ;; *) echo '{"ID":"A","DriverStatus":[]}' ;; esac ;;""",
+        f'"load "*) cat >/dev/null; {load} ;;',
+        '"image ls") ;;',
+        "*) exit 1 ;;",
+    ]
+    engine(tmp_path, "\n".join(['case "$1 $2" in', *answers, "esac\n"]))
+
+
+def staged(store: Store, stage: Path, made: Image) -> list[Path]:
+    """Every layer of the image lies there; the files, lowest layer first."""
+    files = [stage / f"{layer.digest[7:]}.zst" for layer in made.layers]
+    for file, layer in zip(files, made.layers, strict=True):
+        file.write_bytes(store.path(layer.digest).read_bytes())
+    return files
+
+
+def archive(parts: Sequence[Piece], store: Store) -> bytes:
+    """The archive as it would be written here."""
+    out = io.BytesIO()
+    write(parts, store, out)
+    return out.getvalue()
 
 
 def placed(peer: Peer, assembly: Assembly, release: Release, name: str = "") -> str:
@@ -112,9 +127,7 @@ def test_host_reads_the_very_archive(
     for layer in made.layers:
         (stage / staged_name(layer, encoding)).write_bytes(b"".join(content(store, layer, encoding)))
     placed(peer, assemble(parts, release, encoding), release)
-    expected = io.BytesIO()
-    write(parts, store, expected)
-    assert (tmp_path / "got").read_bytes() == expected.getvalue()
+    assert (tmp_path / "got").read_bytes() == archive(parts, store)
     assert not list(stage.glob("*.meta*"))
 
 
@@ -124,8 +137,7 @@ def test_loaded_image_gets_its_time(tmp_path: Path, store: Store, stage: Path, p
     made = image(store)
     asked = tmp_path / "asked"
     engine(tmp_path, f'echo "$*" >> "{asked}"; [ "$1" != load ] || {{ cat >/dev/null; exit {status}; }}\nexit 1')
-    for layer in made.layers:
-        (stage / f"{layer.digest[7:]}.zst").write_bytes(store.path(layer.digest).read_bytes())
+    staged(store, stage, made)
     release = Release("x", "0" * 64, "x:1", made)
     assembly = assemble(pieces(made, store, name=NAME, plain=False), release, Encoding.ZSTD)
     with pytest.raises(ShipError) if status else contextlib.nullcontext():
@@ -158,20 +170,7 @@ def test_lost_file_cuts_the_archive_before_its_metadata(tmp_path: Path, store: S
 )
 def test_load_that_only_says_so_is_a_failure(tmp_path: Path, store: Store, stage: Path, peer: Peer, words: str) -> None:
     """Exit 0, "Loaded image", an error inside the stream or nothing at all: without the image it failed (C28, C30)."""
-    version = json.dumps({"Version": "26.1.5", "Os": "linux", "Arch": "amd64"})
-    engine(
-        tmp_path,
-        f"""
-case "$1 $2" in
-"version "*) echo '{version}' ;;
-"info "*) case "$3" in *Root*) echo / ;; *) echo '{{"ID":"A","DriverStatus":[]}}' ;; esac ;;
-"load "*) cat >/dev/null; {words} ;;
-"image ls") ;;
-"tag "*) [ "$3" != x:1 ] || touch "{tmp_path}/tagged" ;;
-*) exit 1 ;;
-esac
-""",
-    )
+    daemon(tmp_path, words, f'"tag "*) [ "$3" != x:1 ] || touch "{tmp_path}/tagged" ;;')
     shipped = ship_host(peer, [Release("x", "0" * 64, "x:1", image(store))], store, Silent())
     assert shipped.code == 22
     assert shipped.error is not None
@@ -184,50 +183,24 @@ def test_what_was_damaged_in_staging_is_sent_anew(
     tmp_path: Path, store: Store, stage: Path, peer: Peer, status: int
 ) -> None:
     """An earlier run staged both layers, one is damaged since: it goes when the load fails, said or not; no other."""
-    version = json.dumps({"Version": "26.1.5", "Os": "linux", "Arch": "amd64"})
-    engine(
-        tmp_path,
-        f"""
-case "$1 $2" in
-"version "*) echo '{version}' ;;
-"info "*) case "$3" in *Root*) echo / ;; *) echo '{{"ID":"A","DriverStatus":[]}}' ;; esac ;;
-"load "*) cat >/dev/null; exit {status} ;;
-"image ls") ;;
-*) exit 1 ;;
-esac
-""",
-    )
+    daemon(tmp_path, f"exit {status}")
     made = image(store)
-    sound, damaged = (f"{layer.digest[7:]}.zst" for layer in made.layers)
-    for name, layer in zip((sound, damaged), made.layers, strict=True):
-        (stage / name).write_bytes(store.path(layer.digest).read_bytes())
-    (stage / damaged).write_bytes(bytes(made.layers[1].size))
+    sound, damaged = staged(store, stage, made)
+    damaged.write_bytes(bytes(made.layers[1].size))
     for sent in (0, made.layers[1].size):
         shipped = ship_host(peer, [Release("x", "0" * 64, "x:1", made)], store, Silent())
         assert (shipped.code, shipped.sent) == (22, sent)
-        assert (stage / damaged).exists() == bool(sent)
-        assert (stage / sound).exists()
+        assert damaged.exists() == bool(sent)
+        assert sound.exists()
 
 
 def test_what_the_disk_spoils_in_the_same_run_is_sent_anew(
     tmp_path: Path, store: Store, stage: Path, peer: Peer
 ) -> None:
     """Sent and checked by this very ship, then damaged: it goes as well, so that the next ship completes."""
-    version = json.dumps({"Version": "26.1.5", "Os": "linux", "Arch": "amd64"})
     made = image(store)
     damaged, sound = (f"{layer.digest[7:]}.zst" for layer in made.layers)
-    engine(
-        tmp_path,
-        f"""
-case "$1 $2" in
-"version "*) echo '{version}' ;;
-"info "*) echo '{{"ID":"A","DriverStatus":[]}}' ;;
-"load "*) cat >/dev/null; printf x >> "{stage}/{damaged}"; exit 1 ;;
-"image ls") ;;
-*) exit 1 ;;
-esac
-""",
-    )
+    daemon(tmp_path, f'printf x >> "{stage}/{damaged}"; exit 1')
     shipped = ship_host(peer, [Release("x", "0" * 64, "x:1", made)], store, Silent())
     assert (shipped.code, shipped.sent) == (22, sum(layer.size for layer in made.layers))
     assert not (stage / damaged).exists()
@@ -238,21 +211,9 @@ def test_load_of_nothing_beside_an_older_image_is_missing(
     tmp_path: Path, store: Store, stage: Path, peer: Peer
 ) -> None:
     """What has the people's name is the older image; that it is another one is not what went wrong."""
-    version = json.dumps({"Version": "26.1.5", "Os": "linux", "Arch": "amd64"})
     older = {"Id": "sha256:" + "e" * 64, "RepoTags": ["x:1"], "Os": "linux", "Architecture": "amd64"}
-    engine(
-        tmp_path,
-        f"""
-case "$1 $2" in
-"version "*) echo '{version}' ;;
-"info "*) echo '{{"ID":"A","DriverStatus":[]}}' ;;
-"load "*) cat >/dev/null; echo 'Loaded image: {NAME}' ;;
-"image ls") echo {older["Id"]} ;;
-"image inspect") echo '{json.dumps(older)}' ;;
-*) exit 1 ;;
-esac
-""",
-    )
+    listed, shown = f'"image ls") echo {older["Id"]} ;;', f'"image inspect") echo {quote(json.dumps(older))} ;;'
+    daemon(tmp_path, f"echo 'Loaded image: {NAME}'", listed, shown)
     shipped = ship_host(peer, [Release("x", "0" * 64, "x:1", image(store))], store, Silent())
     assert shipped.error is not None
     assert (shipped.code, shipped.error.what) == (22, "after the load it is missing; the tag was not moved")
@@ -281,9 +242,7 @@ def test_layers_that_still_come_make_the_very_archive(
         files[1].with_suffix(".part").write_bytes(blobs[1])
         files[1].with_suffix(".part").rename(files[1])
         loading.result(30)
-    expected = io.BytesIO()
-    write(parts, store, expected)
-    assert (tmp_path / "got").read_bytes() == expected.getvalue()
+    assert (tmp_path / "got").read_bytes() == archive(parts, store)
     assert sorted(path.name for path in stage.iterdir()) == sorted(path.name for path in files)
 
 
@@ -316,8 +275,7 @@ def test_layers_above_wait_for_those_below(tmp_path: Path, store: Store, stage: 
     engine(tmp_path, f'cat > "{tmp_path}/got"; echo "Loaded image: {NAME}"\n')
     made = image(store)
     release = Release("x", "0" * 64, "x:1", made)
-    for layer in made.layers:
-        (stage / f"{layer.digest[7:]}.zst").write_bytes(store.path(layer.digest).read_bytes())
+    staged(store, stage, made)
     below = stage / "below"
     below.touch()
     parts = pieces(made, store, name=NAME, plain=False)
@@ -330,9 +288,7 @@ def test_layers_above_wait_for_those_below(tmp_path: Path, store: Store, stage: 
         (stage / "below.loaded").touch()
         below.unlink()
         loading.result(30)
-    expected = io.BytesIO()
-    write(parts, store, expected)
-    assert (tmp_path / "got").read_bytes() == expected.getvalue()
+    assert (tmp_path / "got").read_bytes() == archive(parts, store)
     assert not list(stage.glob("*.meta*"))
     assert not list(stage.glob("*.loaded"))
 
@@ -342,8 +298,7 @@ def test_layers_above_are_nothing_without_those_below(tmp_path: Path, store: Sto
     engine(tmp_path, f'cat > "{tmp_path}/got"; echo "unexpected EOF" >&2; exit 1\n')
     made = image(store)
     release = Release("x", "0" * 64, "x:1", made)
-    for layer in made.layers:
-        (stage / f"{layer.digest[7:]}.zst").write_bytes(store.path(layer.digest).read_bytes())
+    staged(store, stage, made)
     parts = pieces(made, store, name=NAME, plain=False)
     with pytest.raises(ShipError, match="refused the image"):
         placed(peer, assemble(parts, release, Encoding.ZSTD, after="below"), release)

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,7 +23,7 @@ from sistership.host.local import Local
 from sistership.image.identity import Image, Layer
 from sistership.image.release import Release
 from sistership.matrix.model import Host
-from sistership.report.events import Silent
+from sistership.report.listeners import Silent
 from sistership.ship.hostlock import HostLock
 from sistership.ship.leftovers import AGED, CAP, DAY, LISTING, Leftover, Staged, leftovers, removal, staged
 from sistership.ship.older import Fate, Ours, fates, freed
@@ -266,15 +265,6 @@ def test_leftovers_by_age_then_by_amount() -> None:
     assert CAP >= 10 << 30
 
 
-@pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """This machine's staging folder, in a place of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder = tmp_path / "cache" / "sistership" / "stage"
-    folder.mkdir(parents=True)
-    return folder
-
-
 def test_a_ship_removes_what_is_older_than_a_week(stage: Path) -> None:
     """Beside its own files; what is younger stays for a ship that goes on, and no staging folder is no trouble."""
     for days in (1, 6, 8, 30):
@@ -315,11 +305,10 @@ def test_prune_removes_what_killed_runs_were_unpacking(stage: Path) -> None:
 
 
 @pytest.fixture
-def peer(tmp_path: Path, stage: Path) -> Iterator[Peer]:
-    """This machine, whose engine is the script `docker` below tmp_path."""
-    transport = Local("here")
-    yield Peer(Host("here", local=True, docker_host="unix:///nowhere"), transport, Docker(str(tmp_path / "docker")))
-    transport.close()
+def peer(peer: Peer, stage: Path) -> Peer:
+    """This machine, with a staging folder of its own."""
+    del stage  # it is enough that it is there
+    return peer
 
 
 #: An engine that keeps one file per name, whose content is the image's ID; it refuses names that are in `refuse`.

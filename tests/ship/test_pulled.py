@@ -7,23 +7,20 @@ the containerd store does: with them goes every tag of the same repository that 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from sistership.host.docker import Docker
 from sistership.host.facts import HostFacts
 from sistership.host.held import HeldImage
 from sistership.host.inventory import Peer
-from sistership.host.local import Local
 from sistership.image.identity import Image, Layer
 from sistership.image.layout import Store
 from sistership.image.release import Release
-from sistership.matrix.model import Host
 from sistership.registry.place import Place
-from sistership.report.events import Silent
-from sistership.ship.host import Shipped, pulled_name_goes, ship_host
+from sistership.report.listeners import Silent
+from sistership.ship.host import Shipped, ship_host
+from sistership.ship.pulled import pulled_name_goes
 from sistership.ship.road import Road
 from sistership.verify.verdict import Kind
 
@@ -69,14 +66,12 @@ esac
 
 
 @pytest.fixture
-def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Peer]:
-    """This machine, whose engine is the script `docker` below tmp_path, with no image."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def peer(peer: Peer, stage: Path, tmp_path: Path) -> Peer:
+    """This machine, whose engine has no image."""
+    del stage  # it is enough that it is there
     (tmp_path / "names").touch()
     engine(tmp_path)
-    transport = Local("here")
-    yield Peer(Host("here", local=True, docker_host="unix:///nowhere"), transport, Docker(str(tmp_path / "docker")))
-    transport.close()
+    return peer
 
 
 def engine(folder: Path, forgets: str = REPOSITORY) -> None:

@@ -19,7 +19,7 @@ from sistership.image.identity import Image, Layer
 from sistership.image.release import Release
 from sistership.matrix.model import Base, Host, Registry, Variant
 from sistership.registry.place import Place
-from sistership.report.events import Silent
+from sistership.report.listeners import Silent
 from sistership.ship.plan import SLACK, Action
 from sistership.ship.road import Road, plan_by, pull, refused, road_of
 from sistership.verify.verdict import Kind, Verdict

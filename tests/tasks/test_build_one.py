@@ -9,8 +9,9 @@ import pytest
 
 from sistership.build import build as rooms
 from sistership.errors import LockedError
-from sistership.report.events import Event, Listener, Note
-from sistership.tasks.images import build_one
+from sistership.report.events import Event, Note
+from sistership.report.listeners import Listener
+from sistership.tasks.building import build_one
 
 
 class Session(Listener):

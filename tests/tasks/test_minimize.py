@@ -12,10 +12,10 @@ from sistership.errors import UsageError
 from sistership.image.difference import Difference
 from sistership.image.identity import Image, Layer
 from sistership.image.release import Release
-from sistership.ship.difference import NO_OLDER
+from sistership.ship.difference_plan import NO_OLDER
 from sistership.ship.plan import Action, Encoding, HostPlan, LayerPlan
 from sistership.tasks import show
-from sistership.tasks.images import minimized, next_command
+from sistership.tasks.planning import minimized, next_command
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "plan.schema.json"
 

@@ -18,7 +18,8 @@ from sistership.host.transport import quote
 from sistership.image.bases import Base, Kept, config_digest, keep, kept, manifest_digest
 from sistership.image.identity import digest_of
 from sistership.image.layout import Store
-from sistership.report.events import Reporter, counted, mebibytes
+from sistership.report.listeners import Reporter, counted
+from sistership.report.words import mebibytes
 
 _NOT_PULLED = 3
 

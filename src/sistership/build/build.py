@@ -30,7 +30,8 @@ from sistership.matrix.model import Host, Matrix, Variant
 from sistership.recipe.context import write_context
 from sistership.recipe.lock import Lock
 from sistership.recipe.recipe import Recipe
-from sistership.report.events import Reporter, counted, joined, mebibytes
+from sistership.report.listeners import Reporter, counted
+from sistership.report.words import joined, mebibytes
 from sistership.ship.host import Shipped, ship_host
 from sistership.verify.hosts import verify_all
 from sistership.verify.verdict import Kind, candidate

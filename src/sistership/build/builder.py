@@ -14,7 +14,7 @@ from sistership.errors import BuildError, CheckError
 from sistership.host.inventory import Peer
 from sistership.host.transport import quote
 from sistership.recipe.recipe import Recipe
-from sistership.report.events import Reporter, counted
+from sistership.report.listeners import Reporter, counted
 
 CHUNK = 1 << 20
 _LOG_TAIL = 64 << 10

@@ -18,7 +18,7 @@ from sistership.host.transport import quote
 from sistership.recipe.context import write_scripts
 from sistership.recipe.flags import flags
 from sistership.recipe.recipe import Recipe
-from sistership.report.events import Reporter
+from sistership.report.listeners import Reporter
 
 #: The template's stage that holds nothing but the two lists.
 STAGE: Final = "record"

@@ -20,7 +20,7 @@ from sistership.host.inventory import Peer
 from sistership.host.transport import quote
 from sistership.image import disk
 from sistership.matrix.model import Host
-from sistership.report.events import Reporter
+from sistership.report.listeners import Reporter
 
 #: What remove_script prints before a name.
 _REMOVED: Final = "removed "

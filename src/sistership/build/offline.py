@@ -21,7 +21,7 @@ from sistership.image.identity import Image
 from sistership.image.layout import Store
 from sistership.image.release import OWN_REGISTRY, Release, short
 from sistership.recipe.recipe import Recipe
-from sistership.report.events import Reporter
+from sistership.report.listeners import Reporter
 from sistership.ship.host import ship_host
 from sistership.ship.load import remove_name
 from sistership.verify.verdict import Kind

@@ -18,7 +18,7 @@ from sistership.image.layout import Store
 from sistership.image.release import Release
 from sistership.matrix.model import Host
 from sistership.recipe.recipe import Recipe
-from sistership.report.events import Reporter
+from sistership.report.listeners import Reporter
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TextIO
 
 from sistership.report import events
-from sistership.report.events import Event, Listener
+from sistership.report.events import Event
 from sistership.report.lines import line
+from sistership.report.listeners import Listener
 from sistership.report.rows import HERE, Cells, Rows, lay_out
 
 if TYPE_CHECKING:

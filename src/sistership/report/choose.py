@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from sistership.report import actions, board
-from sistership.report.events import Listener
 from sistership.report.jsonlines import JsonLines
 from sistership.report.lines import Lines
+from sistership.report.listeners import Listener
 
 
 def listeners(

@@ -16,7 +16,8 @@ from typing import Any, Final, TextIO
 
 from sistership.errors import Problem
 from sistership.report import events
-from sistership.report.events import Event, Listener
+from sistership.report.events import Event
+from sistership.report.listeners import Listener
 
 #: It changes when a field changes its meaning or goes away, not when one is added.
 JSON_VERSION: Final = 1

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from typing import TextIO
 
 from sistership.report import events
-from sistership.report.events import Event, Listener, mebibytes
+from sistership.report.events import Event
+from sistership.report.listeners import Listener
+from sistership.report.words import joined, mebibytes
 
 
 def line(event: Event) -> tuple[str, str] | None:  # noqa: PLR0911 - one for each kind
@@ -43,7 +45,7 @@ def outcome(event: events.HostDone) -> str:
         what = event.error.what if event.error.what != event.verdict else event.error.why or ""
         return f"{event.verdict}: {what}" if what else event.verdict
     sent = f"{mebibytes(event.sent)} sent" if event.sent else ""
-    return events.joined([event.verdict, sent, f"{event.seconds:.1f} s" if event.seconds else ""])
+    return joined([event.verdict, sent, f"{event.seconds:.1f} s" if event.seconds else ""])
 
 
 class Throttle:

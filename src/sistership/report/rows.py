@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sistership.report import events
-from sistership.report.events import Event, mebibytes
+from sistership.report.events import Event
 from sistership.report.lines import outcome
+from sistership.report.words import joined, mebibytes
 
 #: How this machine's own steps are named.
 HERE: Final = "(here)"
@@ -164,7 +165,7 @@ def _counted(rows: Sequence[Row]) -> str:
     bad = sum(1 for row in rows if row.end and row.end.exit)
     rest = len(rows) - ok - bad
     parts = (f"{ok} ok" if ok else "", f"{bad} failed" if bad else "", f"{rest} at work" if rest else "")
-    return f"… and {len(rows)} more: {events.joined(parts)}"
+    return f"… and {len(rows)} more: {joined(parts)}"
 
 
 def _cells(row: Row, now: float, room: int, size: int, mark: str) -> Cells:
@@ -182,9 +183,7 @@ def _finished(row: Row) -> str:
         return ""
     seconds = end.seconds or row.ended - row.began
     speed = f"{mebibytes(int(end.sent / seconds))}/s" if end.sent > 1 << 20 and seconds > 1 else ""
-    return events.joined(
-        [end.verdict, f"{mebibytes(end.sent)} sent" if end.sent else "", speed, _reused(row), clock(seconds)]
-    )
+    return joined([end.verdict, f"{mebibytes(end.sent)} sent" if end.sent else "", speed, _reused(row), clock(seconds)])
 
 
 def _working(row: Row, now: float, room: int) -> str:

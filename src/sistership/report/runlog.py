@@ -20,8 +20,9 @@ from typing import Final, Self, TextIO
 
 from sistership import trace
 from sistership.report import events
-from sistership.report.events import Event, Listener
+from sistership.report.events import Event
 from sistership.report.lines import line
+from sistership.report.listeners import Listener
 
 KEPT: Final = 50
 _NAME: Final = re.compile(r"^run-\d{8}T\d{6}Z-.+-\d+\.log$")

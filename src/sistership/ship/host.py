@@ -1,10 +1,9 @@
-"""A ship to one host: plan, stage, load, verify, tag, clean up."""
+"""A ship to one host: plan, load or pull, verify, tag, clean up."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from sistership.errors import ShipError, SistershipError
@@ -12,27 +11,27 @@ from sistership.host.engines import BY_HAND
 from sistership.host.facts import HostFacts, probe
 from sistership.host.held import familiar
 from sistership.host.inventory import Peer
-from sistership.image.archive import pieces
 from sistership.image.layout import Store
 from sistership.image.release import Release, for_platform
-from sistership.report.events import Reporter, mebibytes
+from sistership.report.listeners import Reporter
+from sistership.report.words import mebibytes
 from sistership.ship.anew import load_anew
-from sistership.ship.batches import cuts, name_of, worth_loading_early
+from sistership.ship.batches import cuts, name_of
 from sistership.ship.difference import improved
-from sistership.ship.early import EarlyLoad
 from sistership.ship.have import known_manifests
 from sistership.ship.hostlock import HostLock
-from sistership.ship.load import assemble, load, put, remove_name
+from sistership.ship.inside import look_inside
+from sistership.ship.load import remove_name
+from sistership.ship.loading import Loading
 from sistership.ship.plan import Action, HostPlan, plan_host
 from sistership.ship.prune import Older, tidy
+from sistership.ship.pulled import drop_pulled_name
 from sistership.ship.road import Road, plan_by, pull
 from sistership.ship.settle import WHOLE, clear, settle
 from sistership.ship.sound import Sound
-from sistership.ship.stage import recheck_script
-from sistership.ship.staging import Staging
 from sistership.ship.told import planned
-from sistership.verify.hosts import Seen, from_error, look, looked_inside, verdict_on
-from sistership.verify.verdict import Kind, Proof, Verdict, candidate
+from sistership.verify.hosts import Seen, from_error, look, verdict_on
+from sistership.verify.verdict import Kind, Verdict, candidate
 
 
 @dataclass(frozen=True)
@@ -55,10 +54,6 @@ class Shipped:
     def code(self) -> int:
         """The host's exit code."""
         return self.error.code if self.error else self.verdict.exit_code
-
-
-def _nothing() -> None:
-    """Nothing to wait for."""
 
 
 def ship_host(
@@ -89,7 +84,8 @@ def ship_host(
             opened.enter_context(HostLock(peer))
             seen = look(peer, [name for each in group for name in each.names], release.unique)
             release = for_platform(group, seen.facts.platform)
-            here = _Host(peer, release, store, reporter, count, sound)
+            loading = Loading(peer, release, store, reporter, count, sound)
+            here = _Host(peer, release, store, reporter, count, loading)
             shipped = here.ship(seen, road, minimize=minimize)
             if older is not None and shipped.code == 0:
                 tidy(peer, older, reporter)
@@ -112,7 +108,7 @@ class _Host:
     store: Store
     reporter: Reporter
     count: Callable[[int], None]
-    sound: Sound
+    loading: Loading
 
     def step(self, text: str) -> None:
         self.reporter.step(self.peer.name, text)
@@ -138,8 +134,9 @@ class _Host:
         elif plan.action is Action.LOAD:
             sent, after = self._load(plan, facts)
         verdict = self._settle(plan, after)
-        if plan.action is Action.LOAD and plan.source:
-            verdict = self._without_pulled_name(plan, facts, verdict)
+        pulled = plan.action is Action.LOAD and bool(plan.source)
+        if pulled and drop_pulled_name(peer, release, plan.source, facts):
+            verdict = verdict_on(peer, release, probe(peer, release.names))
         self.step(f"verified: {verdict.kind}" if verdict.kind is Kind.OK else f"{verdict.kind}: {verdict.why}")
         return Shipped(peer.name, release, sent, verdict)
 
@@ -167,11 +164,10 @@ class _Host:
         fetched, shared = pull(peer, release, plan, self.reporter)
         self.count(fetched)
         self.step(f"pulled, {mebibytes(fetched)} fetched")
-        seen, trouble = self._look_inside() if shared else (self.look(), "")
+        seen, trouble = look_inside(peer, release) if shared else (self.look(), "")
         if trouble:
             self._forget(seen.facts)
-            if pulled_name_goes(plan.source, release, before, probe(peer, release.names)):
-                remove_name(peer, plan.source)
+            drop_pulled_name(peer, release, plan.source, before)
             raise ShipError(
                 "it is not whole although the pull went well; the tag was not moved",
                 where=peer.name,
@@ -180,14 +176,6 @@ class _Host:
             )
         return fetched, seen
 
-    def _without_pulled_name(self, plan: HostPlan, before: HostFacts, verdict: Verdict) -> Verdict:
-        """Remove the reference by digest that a pull leaves, where it may go; the verdict afterwards."""
-        now = probe(self.peer, self.release.names)
-        if not pulled_name_goes(plan.source, self.release, before, now):
-            return verdict
-        remove_name(self.peer, plan.source)
-        return verdict_on(self.peer, self.release, probe(self.peer, self.release.names))
-
     def _load(self, plan: HostPlan, facts: HostFacts) -> tuple[int, Seen]:
         """Stage and load what the plan says; everything, once, when layers that were left out turn out to be missing.
 
@@ -195,21 +183,21 @@ class _Host:
             Image bytes sent, and the host afterwards.
         """
         peer, release = self.peer, self.release
-        arrived, sent = self._stage_and_load(plan, facts)
+        arrived, sent = self.loading.stage_and_load(plan, facts)
         if not plan.leave_out:
             seen = self.look()
-            again = load_anew(peer, release, seen, lambda: self._load_staged(arrived), self.step)
+            again = load_anew(peer, release, seen, lambda: self.loading.load_staged(arrived), self.step)
             return sent, self.look() if again else seen
-        seen, trouble = self._look_inside()
+        seen, trouble = look_inside(peer, release)
         if not trouble:
             return sent, seen
         self.step(f"incomplete after a partial load ({trouble}); sending everything")
         self._forget(seen.facts)
         facts = probe(peer, release.names)
         everything = plan_host(peer.name, release, facts, Verdict(Kind.INCOMPLETE))
-        sent += self._stage_and_load(everything, facts)[1]
+        sent += self.loading.stage_and_load(everything, facts)[1]
         # The classic store keeps a layer that it has, damaged or not, as long as another image there uses it.
-        seen, trouble = self._look_inside()
+        seen, trouble = look_inside(peer, release)
         if trouble:
             self._forget(seen.facts)
             raise ShipError(
@@ -219,72 +207,6 @@ class _Host:
                 hint="a layer in its engine's store is damaged: remove the images there that share it, and ship again",
             )
         return sent, seen
-
-    def _look_inside(self) -> tuple[Seen, str]:
-        """The host, and why an image of which parts were there before is not whole; "" when it is.
-
-        Its files are hashed there while the host says what it holds. They come out of a container that the engine made
-        of it, so that nothing else needs to prove that it can.
-        """
-        peer, release = self.peer, self.release
-        with ThreadPoolExecutor(1, thread_name_prefix=f"inside-{peer.name}") as pool:
-            inside = pool.submit(looked_inside, peer, release, release.unique) if release.files else None
-            facts = probe(peer, release.names)
-            damage = inside.result() if inside else None
-        held = facts.tagged(release.unique)
-        seen = Seen(facts, {held.id: Proof(created=True)} if held and inside and not damage else {})
-        verdict = verdict_on(peer, release, facts, proofs=seen.proofs)
-        if damage and verdict.kind in WHOLE:
-            verdict = damage
-        return seen, "" if verdict.kind in WHOLE else f"{verdict.kind}: {verdict.why}"
-
-    def _stage_and_load(self, plan: HostPlan, facts: HostFacts) -> tuple[HostPlan, int]:
-        """Returns the plan as it was carried out, and image bytes sent."""
-        if not worth_loading_early(plan):
-            arrived, sent = self._staged(plan, facts, _nothing)
-            self._load_staged(arrived)
-            return arrived, sent
-        early = EarlyLoad(self.peer, self.release, plan, self.store, cuts(self.release, self.store))
-        with early:
-            arrived, sent = self._staged(plan, facts, early.give_up)
-            self.step("loading")
-            trouble = early.wait()
-        if trouble:
-            self.reporter.detail(f"{self.peer.name}: the load that began early did not end well ({trouble})")
-            self._load_staged(arrived)
-        else:
-            self.reporter.detail(f"{self.peer.name}: {early.words}")
-        return arrived, sent
-
-    def _staged(self, plan: HostPlan, facts: HostFacts, otherwise: Callable[[], None]) -> tuple[HostPlan, int]:
-        staging = Staging(self.peer, self.release, self.store, self.reporter, self.count, self.sound)
-        return staging.stage(plan, facts, otherwise)
-
-    def _load_staged(self, plan: HostPlan) -> None:
-        """Load from what is staged."""
-        release = self.release
-        self.step("loading")
-        archive = pieces(release.image, self.store, name=release.unique, plain=plan.plain, leave_out=plan.leave_out)
-        try:
-            assembly = assemble(archive, release, plan.encoding, plan.files)
-            put(self.peer, assembly, release)
-            words = load(self.peer, assembly, release.unique)
-        except ShipError as error:
-            self._recheck(plan)
-            if not plan.leave_out:
-                raise
-            words = f"{error.what}: {error.why}"  # a layer thought to be there; verified and mended by the caller
-        self.reporter.detail(f"{self.peer.name}: {words}")
-
-    def _recheck(self, plan: HostPlan) -> None:
-        """After a load that failed: remove what is staged and damaged since it was checked, so that it is sent anew.
-
-        Sums are made of the bytes on their way to the disk: what the disk spoils is found here.
-        """
-        staged = [each for each in plan.layers if each.state != "have"]
-        with contextlib.suppress(SistershipError):
-            for name in self.peer.transport.run(recheck_script(staged), timeout=3600).text.split():
-                self.step(f"{name} was damaged in its staging folder and is removed; a ship sends it anew")
 
     def _settle(self, plan: HostPlan, seen: Seen) -> Verdict:
         """Verify what was loaded under its unique name; only then move the people's tag, and clean up.
@@ -299,7 +221,7 @@ class _Host:
             # What has the people's name is the older image: nothing was loaded.
             verdict = Verdict(Kind.MISSING, why="its engine told of no error, and has no such image")
         if held is None or verdict.kind not in WHOLE:
-            self._recheck(plan)  # an engine that takes damaged bytes does not always say so
+            self.loading.recheck(plan)  # an engine that takes damaged bytes does not always say so
             raise ShipError(
                 f"after the load it is {verdict.kind}; the tag was not moved",
                 where=peer.name,
@@ -308,21 +230,3 @@ class _Host:
             )
         moved = held.id if verdict.kind is Kind.TAG_MOVED else ""
         return settle(peer, release, plan, seen, moved, self._ours(seen.facts))
-
-
-def pulled_name_goes(source: str, release: Release, before: HostFacts, now: HostFacts) -> bool:
-    """Whether the reference by digest that a pull leaves may be removed.
-
-    Not where somebody had it before. Nor where the image has a tag in the same repository: the containerd store then
-    removes every tag of that repository that names the image, the one that was just moved too (moby's image_delete).
-
-    Args:
-        before: the host before the pull.
-        now: the host with the image.
-    """
-    wanted = familiar(source)
-    if any(wanted in map(familiar, image.digests) for image in before.images):
-        return False
-    held = candidate(release, now)
-    repositories = {familiar(name).rpartition(":")[0] for name in held.tags} if held else set()
-    return wanted.partition("@")[0] not in repositories

@@ -11,7 +11,7 @@ from sistership.host.facts import HostFacts
 from sistership.image.difference import Difference
 from sistership.image.identity import Layer
 from sistership.image.release import Release, rollback_reference, short
-from sistership.report.events import mebibytes
+from sistership.report.words import mebibytes
 from sistership.ship.have import Manifests, layers_had
 from sistership.verify.verdict import Kind, Verdict, expected_ids
 

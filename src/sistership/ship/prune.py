@@ -14,7 +14,8 @@ from sistership.host.engines import BY_HAND
 from sistership.host.facts import HostFacts, probe
 from sistership.host.inventory import Peer
 from sistership.host.transport import quote
-from sistership.report.events import Reporter, joined, mebibytes
+from sistership.report.listeners import Reporter
+from sistership.report.words import joined, mebibytes
 from sistership.ship.hostlock import HostLock
 from sistership.ship.leftovers import LISTING, Leftover, leftovers, removal, staged
 from sistership.ship.older import Fate, Ours, fates, freed

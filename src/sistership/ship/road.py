@@ -18,7 +18,8 @@ from sistership.image.release import Release, short
 from sistership.matrix.model import Variant
 from sistership.registry.place import Place
 from sistership.registry.push import Pushed, missing, open_client, push
-from sistership.report.events import Reporter, mebibytes
+from sistership.report.listeners import Reporter
+from sistership.report.words import mebibytes
 from sistership.ship.have import Manifests, layers_had
 from sistership.ship.plan import Action, Encoding, HostPlan, check_disk, disk_needed, layer_plans, plan_host
 from sistership.verify.verdict import Kind, Verdict

@@ -11,7 +11,7 @@ from sistership.host.facts import probe
 from sistership.host.inventory import Peer
 from sistership.image.layout import Store
 from sistership.image.release import Release, for_platform
-from sistership.report.events import Reporter
+from sistership.report.listeners import Reporter
 from sistership.ship.difference import improved
 from sistership.ship.have import known_manifests
 from sistership.ship.host import Shipped, ship_host

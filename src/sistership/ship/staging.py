@@ -9,9 +9,11 @@ from sistership.host.facts import HostFacts
 from sistership.host.inventory import Peer
 from sistership.image.layout import Store
 from sistership.image.release import Release, short
-from sistership.report.events import Reporter, mebibytes
-from sistership.ship.difference import apply, copy, whole
+from sistership.report.listeners import Reporter
+from sistership.report.words import mebibytes
+from sistership.ship.difference_plan import whole
 from sistership.ship.plan import Encoding, HostPlan, LayerPlan
+from sistership.ship.remake import apply, copy
 from sistership.ship.sound import Sound
 from sistership.ship.stage import blob_of, send_layer
 

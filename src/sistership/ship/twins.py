@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sistership.errors import SistershipError
 from sistership.host.facts import HostFacts, probe, same_daemons
 from sistership.host.inventory import Peer
-from sistership.report.events import Reporter
+from sistership.report.listeners import Reporter
 from sistership.verify.hosts import on_all
 
 

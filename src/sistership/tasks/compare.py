@@ -28,7 +28,7 @@ def reproduce(
     from sistership.build import build as rooms  # noqa: PLC0415 - keeps --list and --help quick
     from sistership.build.reproduce import reproduce as again  # noqa: PLC0415
     from sistership.compare.reproduce import agreement, refusal  # noqa: PLC0415
-    from sistership.tasks.images import bases_of  # noqa: PLC0415
+    from sistership.tasks.building import bases_of  # noqa: PLC0415
     from sistership.tasks.session import Session  # noqa: PLC0415
 
     session = Session.open(matrix, source=source or ())

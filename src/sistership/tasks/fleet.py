@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sistership.errors import UsageError
-from sistership.report.events import HostDone, Note, Reporter
+from sistership.report.events import HostDone, Note
+from sistership.report.listeners import Reporter
 from sistership.tasks.run import Run
 from sistership.tasks.verb import MATRIX, finish, matrix_path, print_json, say, verb
 

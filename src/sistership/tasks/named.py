@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sistership.host.inventory import Peer
     from sistership.image.release import Release
     from sistership.matrix.model import Host
-    from sistership.report.events import Reporter
+    from sistership.report.listeners import Reporter
     from sistership.tasks.session import Session
 
 #: Fewer digits of a key or digest are a typing error rather than a name.
@@ -216,7 +216,7 @@ def saved(peer: Peer, image: HeldImage, session: Session) -> Iterator[Path]:
         ShipError: the engine cannot save it.
     """
     from sistership.build.build import called, path_of  # noqa: PLC0415 - keeps --list and --help quick
-    from sistership.report.events import counted  # noqa: PLC0415
+    from sistership.report.listeners import counted  # noqa: PLC0415
     from sistership.verify.held import save  # noqa: PLC0415
 
     with session.store().scratch() as file:

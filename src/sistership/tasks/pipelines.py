@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sistership.errors import Problem, UsageError
-from sistership.report.events import Warned, mebibytes
+from sistership.report.events import Warned
+from sistership.report.words import mebibytes
 from sistership.tasks.run import Run
 from sistership.tasks.verb import print_json, say, verb
 

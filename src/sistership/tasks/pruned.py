@@ -11,8 +11,9 @@ from typing import Any
 from sistership.errors import SistershipError, worst
 from sistership.image.gc import Item, Unneeded
 from sistership.image.release import short
-from sistership.report.events import Trouble, mebibytes
+from sistership.report.events import Trouble
 from sistership.report.table import coloured, render, terminal_width
+from sistership.report.words import mebibytes
 from sistership.ship.older import Fate
 from sistership.ship.prune import Pruned
 from sistership.tasks.show import JSON_VERSION

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from sistership.image.layout import Store
     from sistership.image.release import Release
-    from sistership.report.events import Reporter
+    from sistership.report.listeners import Reporter
     from sistership.ship.road import Road
     from sistership.tasks.session import Session
 
@@ -29,7 +29,7 @@ def push(
 ) -> None:
     """Put built images into the registry that the matrix names; no host is asked or touched."""
     from sistership.image.release import by_variant  # noqa: PLC0415 - keeps --list and --help quick
-    from sistership.report.events import mebibytes  # noqa: PLC0415
+    from sistership.report.words import mebibytes  # noqa: PLC0415
     from sistership.tasks.session import Session  # noqa: PLC0415
     from sistership.tasks.show import JSON_VERSION  # noqa: PLC0415
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from sistership import __version__, places, trace
 from sistership.errors import INTERRUPTED, SistershipError
 from sistership.report import events
+from sistership.report.listeners import Listener, Many, Silent, Totals
 
 if TYPE_CHECKING:
     from sistership.report.runlog import RunLog
@@ -40,10 +41,10 @@ class Run:
     quiet: bool = False
     verbose: bool = False
     json: Json | None = None
-    reporter: events.Listener = field(default_factory=events.Silent)
+    reporter: Listener = field(default_factory=Silent)
     log: RunLog | None = None
     began: float = field(default_factory=time.monotonic)
-    _totals: events.Totals = field(default_factory=events.Totals)
+    _totals: Totals = field(default_factory=Totals)
 
     _current: ClassVar[Run | None] = None
 
@@ -63,7 +64,7 @@ class Run:
         log = RunLog.open(places.logs(), verb, header(sys.argv))
         run = cls(verb, quiet, verbose, json, log=log)
         heard = listeners(out=sys.stdout, err=sys.stderr, quiet=quiet, verbose=verbose, json=json)
-        run.reporter = events.Many((run._totals, *([log] if log else []), *heard))
+        run.reporter = Many((run._totals, *([log] if log else []), *heard))
         before, cls._current = cls._current, run
         started = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         try:

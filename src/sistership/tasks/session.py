@@ -22,7 +22,8 @@ from sistership.recipe.moves import Move, asked, moved
 from sistership.recipe.patches import of_variant
 from sistership.recipe.recipe import Recipe, fresh, materialise, recipe_of, resolve, wants_of
 from sistership.recipe.source import Sources
-from sistership.report.events import Reporter, Silent, Warned
+from sistership.report.events import Warned
+from sistership.report.listeners import Reporter, Silent
 from sistership.tasks.run import Run
 from sistership.tasks.verb import lock_path, matrix_path
 

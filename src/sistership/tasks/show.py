@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 from sistership.errors import SistershipError
 from sistership.image.release import Release, short
-from sistership.report.events import Begin, HostDone, Plan, Trouble, mebibytes
+from sistership.report.events import Begin, HostDone, Plan, Trouble
 from sistership.report.jsonlines import JSON_VERSION as JSON_VERSION  # noqa: PLC0414 - documents have the same
 from sistership.report.table import coloured, render, terminal_width
-from sistership.ship.difference import NO_OLDER
+from sistership.report.words import mebibytes
+from sistership.ship.difference_plan import NO_OLDER
 from sistership.ship.host import Shipped
 from sistership.ship.plan import HostPlan
 from sistership.tasks.troubles import HostTrouble, blocks

@@ -18,7 +18,7 @@ from sistership.image.layout import Store
 from sistership.image.readback import read_back
 from sistership.image.release import Release
 from sistership.matrix.model import Host
-from sistership.report.events import Silent
+from sistership.report.listeners import Silent
 from sistership.ship.ship import ship_all
 from sistership.verify.verdict import Kind
 

@@ -17,7 +17,8 @@ from sistership.host.inventory import connected
 from sistership.image.release import Release
 from sistership.matrix.model import Host
 from sistership.registry.place import Place
-from sistership.report.events import Event, Silent, Step
+from sistership.report.events import Event, Step
+from sistership.report.listeners import Silent
 from sistership.ship.older import Ours
 from sistership.ship.plan import HostPlan
 from sistership.ship.prune import Older, Pruned, prune_all

@@ -22,7 +22,8 @@ from sistership.image.layout import Store
 from sistership.image.pack import layer_of, pack
 from sistership.image.release import Release
 from sistership.matrix.model import Host
-from sistership.report.events import Event, Listener, Silent, Step
+from sistership.report.events import Event, Step
+from sistership.report.listeners import Listener, Silent
 from sistership.ship.plan import HostPlan
 from sistership.ship.ship import Shipped, plan_all, ship_all
 from sistership.verify.hosts import verify_all

@@ -16,7 +16,7 @@ from sistership.host.inventory import connected
 from sistership.image.release import Release
 from sistership.matrix.model import Host
 from sistership.registry.place import Place
-from sistership.report.events import Silent
+from sistership.report.listeners import Silent
 from sistership.ship import batches, early
 from sistership.ship.older import Ours
 from sistership.ship.plan import HostPlan

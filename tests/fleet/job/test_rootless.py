@@ -13,7 +13,7 @@ from sistership.fleet import containers
 from sistership.host.facts import probe, same_daemons
 from sistership.host.inventory import connected
 from sistership.matrix.model import Host
-from sistership.report.events import Silent
+from sistership.report.listeners import Silent
 from sistership.ship.ship import ship_all
 from sistership.verify.hosts import verify_all
 

@@ -23,7 +23,7 @@ from sistership.image.pack import layer_of, measure, pack
 from sistership.image.release import Release
 from sistership.image.spans import Span
 from sistership.matrix.model import Host
-from sistership.report.events import Silent
+from sistership.report.listeners import Silent
 from sistership.ship import batches, early
 from sistership.ship.host import Shipped
 from sistership.ship.ship import ship_all

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 from sistership.fleet import faults
 
 from .fault import Fault
+from .outages import on_every_host, power_failure
 from .scene import Ended, Scene
 
 #: Well into the first large layer.
@@ -26,9 +27,7 @@ def ssh_killed(scene: Scene) -> Iterator[Ended]:
 def sshd_killed(scene: Scene) -> Iterator[Ended]:
     """The host's sshd and its sessions are killed, and it stays away for the rest of the ship."""
     process = scene.held_at_byte(MIDWAY)
-    with ExitStack() as all_of_them:
-        for host in scene.hosts:
-            all_of_them.enter_context(faults.without_sshd(host))
+    with on_every_host(scene, faults.without_sshd):
         scene.let_go()
         ended = scene.finish(process)
     yield ended
@@ -66,13 +65,8 @@ def stalled(scene: Scene) -> Iterator[Ended]:
 def off_while_staging(scene: Scene) -> Iterator[Ended]:
     """The power fails while layers arrive, and comes back."""
     process = scene.held_at_byte(MIDWAY)
-    with ExitStack() as all_of_them:
-        for host in scene.hosts:
-            all_of_them.enter_context(faults.powered_off(host, scene.project.fleet.project))
-            scene.links[host].rule(0, "cut")
+    with power_failure(scene):
         ended = scene.finish(process, 150)
-    for host in scene.hosts:
-        scene.links[host].mend()
     yield ended
 
 

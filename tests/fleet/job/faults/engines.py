@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 from sistership.fleet import faults
 
 from .cables import MIDWAY
 from .fault import Fault
+from .outages import on_every_host, power_failure
 from .scene import STAGE, Ended, Scene
 
 CACHE = STAGE.rpartition("/")[0]
@@ -23,10 +24,7 @@ SCRATCH = {
 @contextmanager
 def killed_in_mid_load(scene: Scene) -> Iterator[Ended]:
     """The engine is killed while it reads the archive, and stays away for the rest of the ship."""
-    with ExitStack() as all_of_them:
-        process = all_of_them.enter_context(scene.held_load())
-        for host in scene.hosts:
-            all_of_them.enter_context(faults.without_engine(host))
+    with scene.held_load() as process, on_every_host(scene, faults.without_engine):
         scene.go_on_loading()
         ended = scene.finish(process)
     yield ended
@@ -35,33 +33,24 @@ def killed_in_mid_load(scene: Scene) -> Iterator[Ended]:
 @contextmanager
 def restarted_in_mid_load(scene: Scene) -> Iterator[Ended]:
     """The engine is killed while it reads the archive, and is back before anybody asks again."""
-    with scene.held_load() as process, ExitStack() as all_of_them:
-        for host in scene.hosts:
-            all_of_them.enter_context(faults.without_engine(host))
+    with scene.held_load() as process, on_every_host(scene, faults.without_engine):
+        pass
     yield scene.finish(process)
 
 
 @contextmanager
 def off_in_mid_load(scene: Scene) -> Iterator[Ended]:
     """The power fails while the engine reads the archive, and comes back."""
-    with ExitStack() as all_of_them:
-        process = all_of_them.enter_context(scene.held_load())
-        for host in scene.hosts:
-            all_of_them.enter_context(faults.powered_off(host, scene.project.fleet.project))
-            scene.links[host].rule(0, "cut")
+    with scene.held_load() as process, power_failure(scene):
         ended = scene.finish(process, 150)
-    for host in scene.hosts:
-        scene.links[host].mend()
     yield ended
 
 
 @contextmanager
 def gone_before_the_load(scene: Scene) -> Iterator[Ended]:
     """The engine dies while layers arrive."""
-    with ExitStack() as all_of_them:
-        process = scene.held_at_byte(MIDWAY)
-        for host in scene.hosts:
-            all_of_them.enter_context(faults.without_engine(host))
+    process = scene.held_at_byte(MIDWAY)
+    with on_every_host(scene, faults.without_engine):
         scene.let_go()
         ended = scene.finish(process)
     yield ended
@@ -70,9 +59,7 @@ def gone_before_the_load(scene: Scene) -> Iterator[Ended]:
 @contextmanager
 def small_for_staging(scene: Scene) -> Iterator[Ended]:
     """The disk of the staging folder is too small from the start."""
-    with ExitStack() as all_of_them:
-        for host in scene.hosts:
-            all_of_them.enter_context(faults.small_disk(host, CACHE, 40 << 20))
+    with on_every_host(scene, lambda host: faults.small_disk(host, CACHE, 40 << 20)):
         ended = scene.ship()
     yield ended
 
@@ -80,9 +67,7 @@ def small_for_staging(scene: Scene) -> Iterator[Ended]:
 @contextmanager
 def fills_while_staging(scene: Scene) -> Iterator[Ended]:
     """Somebody else fills the disk while layers arrive; the next ship finds the file gone."""
-    with ExitStack() as all_of_them:
-        for host in scene.hosts:
-            all_of_them.enter_context(faults.small_disk(host, CACHE, 200 << 20))
+    with on_every_host(scene, lambda host: faults.small_disk(host, CACHE, 200 << 20)):
         process = scene.held_at_byte(MIDWAY)
         scene.everywhere(f"dd if=/dev/zero of={CACHE}/somebody bs=1M 2>/dev/null || true")
         scene.let_go()
@@ -94,9 +79,7 @@ def fills_while_staging(scene: Scene) -> Iterator[Ended]:
 @contextmanager
 def full_while_loading(scene: Scene) -> Iterator[Ended]:
     """The engine's disk has no room for what it reads."""
-    with ExitStack() as all_of_them:
-        for host in scene.hosts:
-            all_of_them.enter_context(faults.small_disk(host, SCRATCH[host], 4 << 20))
+    with on_every_host(scene, lambda host: faults.small_disk(host, SCRATCH[host], 4 << 20)):
         ended = scene.ship()
     yield ended
 

@@ -1,0 +1,1 @@
+"""Tests of differences in place of whole layers."""
