@@ -152,6 +152,31 @@ def test_a_damaged_blob_is_packed_again(store: Store, tmp_path: Path) -> None:
     assert store.image_complete(found, deep=True) == []
 
 
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("pack", ["plain", "gzip"])
+@pytest.mark.parametrize("part", ["content", "header"])
+def test_nothing_of_a_damaged_layer_is_kept(
+    number: int, again: bool, pack: str, part: str, store: Store, tmp_path: Path
+) -> None:
+    """Base or own, new or known to the store, a tar still or none: its layer is named, and nothing of it is kept."""
+    if again:
+        image(store, tmp_path)
+
+    def kept() -> tuple[int, int]:
+        return len(store.blobs()), len(list((store.root / "layers").iterdir()))
+
+    before, made = kept(), save()
+    made.more = {"rootfs": {"type": "layers", "diff_ids": [sha(layer) for layer in made.layers]}}
+    content = ((b"ID=x", b"ID=y"), (b"ELF", b"ELG"), (b"#!", b"#?"))[number]
+    good, bad = content if part == "content" else (b"ustar", b"vstar")
+    made.layers[number] = made.layers[number].replace(good, bad, 1)
+    with pytest.raises(BuildError, match=f"layer {number + 1}.*do not have its diffID"):
+        canonicalise(made.oci(tmp_path / "bad.tar", pack), instructions=INSTRUCTIONS, created=CREATED, store=store)
+    assert kept() == tuple(count + (0 if again else number) for count in before)
+    assert not any((store.root / "drafts").iterdir())
+
+
 @pytest.mark.parametrize(
     ("layers", "path"),
     [

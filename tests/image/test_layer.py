@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from sistership.errors import BuildError
-from sistership.image.layer import read_layer, write_layer
+from sistership.image.layer import layer_size, read_layer, write_layer
 from sistership.image.tree import EMPTY, Node, changes, lay
 
 from .savefile import Item, directory, hardlink, sha, span_of, symlink, tar_of, whiteout
@@ -27,7 +27,10 @@ def _over(lower: Node, layer: bytes, *, own: bool = True) -> Node:
 
 def canonical(lower: Node, layer: bytes) -> bytes:
     """The canonical tar of a raw layer."""
-    return b"".join(write_layer(changes(lower, _over(lower, layer))))
+    difference = changes(lower, _over(lower, layer))
+    found = b"".join(write_layer(difference))
+    assert layer_size(difference) == len(found)
+    return found
 
 
 def base_of(items: list[Item]) -> Node:

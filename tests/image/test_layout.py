@@ -200,6 +200,37 @@ def test_a_note_about_a_missing_blob_is_ignored(store: Store) -> None:
     assert store.blob_of(packed.diff_id) is None
 
 
+def test_knows_sizes_of_layers_that_are_here(store: Store) -> None:
+    """Only notes with their blob count; what else lies in the folder does not matter."""
+    packed = Packed(digest_of(b"plain"), 5, store.add(b"zstd"), 4)
+    assert not store.may_hold(5)
+    store.remember(packed)
+    (store.root / "layers" / "notes.txt").write_text("mine")
+    assert store.may_hold(5)
+    assert not store.may_hold(4)
+    store.path(packed.digest).unlink()
+    assert not store.may_hold(5)
+
+
+def test_a_disk_that_fails_early_is_heard(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system tells of an error while bytes go to the disk only once, and that may be before the end."""
+    told = [OSError(errno.EIO, "Input/output error")]
+
+    def once(_: int) -> None:
+        if told:
+            raise told.pop()
+
+    monkeypatch.setattr("sistership.image.layout._AHEAD", 1000)
+    monkeypatch.setattr(os, "fdatasync", once)
+    with pytest.raises(SistershipError, match="Input/output error"), store.writer() as blob:
+        blob.write(bytes(2000))
+    assert (drafts(store), store.blobs()) == ([], {})
+    with store.writer() as blob:
+        for _ in range(5):
+            blob.write(bytes(2000))
+    assert store.check(blob.digest)
+
+
 def test_a_file_in_the_way_is_explained(tmp_path: Path) -> None:
     """A store that cannot be made is an error with the path and the next step, no traceback."""
     (tmp_path / "file").write_text("")

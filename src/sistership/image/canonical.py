@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Final
 
 from sistership.errors import BuildError
 from sistership.image.documents import config_document, image_of, refuse_triggers
-from sistership.image.layer import read_layer, write_layer
+from sistership.image.layer import layer_size, read_layer, write_layer
 from sistership.image.meter import Meter
 from sistership.image.once import Writers
-from sistership.image.pack import layer_of, measure, pack
-from sistership.image.saved import SavedImage, open_saved
-from sistership.image.tree import EMPTY, Change, Node, changes, lay
+from sistership.image.pack import known, layer_of, pack_made, pack_new
+from sistership.image.saved import SavedImage, SavedLayer, open_saved
+from sistership.image.tree import EMPTY, changes, lay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from sistership.image.identity import Image, Layer
-    from sistership.image.layout import Store
+    from sistership.image.layout import Packed, Store
+    from sistership.image.tree import Change, Node
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
@@ -81,13 +82,6 @@ def canonicalise(
     return image
 
 
-def difference(tree: Node, save: SavedImage, number: int, where: str) -> tuple[Node, list[Change]]:
-    """The tree after an own layer, counted from 0, and what the layer changes in it."""
-    overlay = read_layer(save.layer(number), tree, where=where, own=True)
-    after = lay(tree, overlay) or EMPTY
-    return after, changes(tree, after)
-
-
 def _refuse_other_layers(save: SavedImage, instructions: Sequence[str]) -> None:
     """A builder that leaves a layer out, or adds one, would make the last of the base's layers an own one in silence.
 
@@ -111,12 +105,19 @@ def _take_base(save: SavedImage, count: int, store: Store, meter: Meter) -> tupl
     tree, layers = EMPTY, []
     for number in range(count):
         name = f"base layer {number + 1}"
-        span = save.layer(number)
-        packed = pack(store, save.diff_ids[number], span.size, meter.over(number, span))
+        with save.opened(number) as saved:
+            packed = _base_blob(store, saved, meter.over(number, saved.span))
+            tree = lay(tree, read_layer(saved.span, tree, where=name, own=False)) or EMPTY
         layers.append(layer_of(packed, base=True, created_by=name))
-        tree = lay(tree, read_layer(span, tree, where=name, own=False)) or EMPTY
         meter.through(number)
     return tree, layers
+
+
+def _base_blob(store: Store, saved: SavedLayer, chunks: Callable[[], Iterable[bytes]]) -> Packed:
+    """The blob of a layer whose diffID the config has: what packs it finds out whether its bytes have it."""
+    if store.blob_of(saved.diff_id):
+        saved.begin()
+    return known(store, saved.diff_id, saved.span.size) or pack_new(store, saved.span.size, chunks(), saved.accept)
 
 
 def _take_own(
@@ -126,12 +127,18 @@ def _take_own(
     writers = Writers()
     first = len(save.diff_ids) - len(instructions)
     for number, instruction in enumerate(instructions, start=first):
-        tree, found = difference(tree, save, number, f"layer {number + 1} ({instruction})")
-        writers.take(found, instruction)
-        yield _packed(store, partial(write_layer, found), instruction) if found else None
+        with save.opened(number) as saved:
+            saved.begin()
+            overlay = read_layer(saved.span, tree, where=f"layer {number + 1} ({instruction})", own=True)
+            after = lay(tree, overlay) or EMPTY
+            found = changes(tree, after)
+            writers.take(found, instruction)
+            packed = _own_blob(store, saved, found) if found else None
+        tree = after
+        yield layer_of(packed, base=False, created_by=instruction) if packed else None
         meter.through(number)
 
 
-def _packed(store: Store, chunks: Callable[[], Iterable[bytes]], instruction: str) -> Layer:
-    diff_id, size = measure(chunks())
-    return layer_of(pack(store, diff_id, size, chunks), base=False, created_by=instruction)
+def _own_blob(store: Store, saved: SavedLayer, found: Sequence[Change]) -> Packed:
+    """The blob of the canonical form; it counts only once the bytes that it was made of are proven."""
+    return pack_made(store, layer_size(found), partial(write_layer, found), lambda _: saved.prove())

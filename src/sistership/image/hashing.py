@@ -5,6 +5,10 @@ from __future__ import annotations
 import functools
 import hashlib
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 #: Bytes below which handing a piece over costs more than hashing it.
 _SMALL = 1 << 16
@@ -14,6 +18,29 @@ _SMALL = 1 << 16
 def _pool() -> ThreadPoolExecutor:
     """For the whole process; as many sums at a time as one pass over a layer needs."""
     return ThreadPoolExecutor(max_workers=4, thread_name_prefix="sha256")
+
+
+@functools.cache
+def _readers() -> ThreadPoolExecutor:
+    """For work that takes as long as a pass does; none of it waits for another one's."""
+    return ThreadPoolExecutor(max_workers=4, thread_name_prefix="beside")
+
+
+def digest_beside(pieces: Iterable[bytes]) -> Future[str]:
+    """The digest of all pieces, which are read and hashed beside what the caller does."""
+    return _readers().submit(_digest, pieces)
+
+
+def run_beside(work: Callable[[], None]) -> Future[None]:
+    """Work that waits for the disk, beside what the caller does."""
+    return _readers().submit(work)
+
+
+def _digest(pieces: Iterable[bytes]) -> str:
+    found = hashlib.sha256()
+    for piece in pieces:
+        found.update(piece)
+    return f"sha256:{found.hexdigest()}"
 
 
 class Sha256:

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from sistership.errors import BuildError
 from sistership.image import tarwrite
+from sistership.image.spans import Span
 from sistership.image.tarstream import Entry, Kind, entries, show
 from sistership.image.tree import Change, Inode, Node, Overlay, join
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from sistership.image.spans import Span
 
 _WHITEOUT: Final = b".wh."
 _PLUMBING: Final = b".wh..wh."
@@ -60,6 +59,20 @@ def write_layer(difference: Iterable[Change]) -> Iterator[bytes]:
 
     The first name in byte order of a group of hard links is the file. The same difference gives the same bytes.
     """
+    for part in _parts(difference):
+        if isinstance(part, Span):
+            yield from part.chunks()
+        else:
+            yield part
+
+
+def layer_size(difference: Iterable[Change]) -> int:
+    """Bytes that ``write_layer`` gives; no content is read for it."""
+    return sum(part.size if isinstance(part, Span) else len(part) for part in _parts(difference))
+
+
+def _parts(difference: Iterable[Change]) -> Iterator[bytes | Span]:
+    """What a canonical tar is made of: headers and padding, and the contents between them."""
     first: dict[int, bytes] = {}
     named = {_tar_name(change): change for change in difference}
     for name in sorted(named):
@@ -79,7 +92,7 @@ def write_layer(difference: Iterable[Change]) -> Iterator[bytes]:
     yield tarwrite.END
 
 
-def _whole(name: bytes, inode: Inode) -> Iterator[bytes]:
+def _whole(name: bytes, inode: Inode) -> Iterator[bytes | Span]:
     yield tarwrite.layer_header(
         name + b"/" if inode.kind is Kind.DIRECTORY else name,
         inode.kind,
@@ -92,7 +105,7 @@ def _whole(name: bytes, inode: Inode) -> Iterator[bytes]:
         xattrs=inode.xattrs,
     )
     if inode.content:
-        yield from inode.content.chunks()
+        yield inode.content
         yield tarwrite.padding(inode.size)
 
 

@@ -12,19 +12,23 @@ import os
 import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from sistership.errors import SistershipError
 from sistership.image import disk
 from sistership.image.documents import INDEX, MANIFEST, OCI_LAYOUT, canonical_json, image_of, layers_of
-from sistership.image.hashing import Sha256
+from sistership.image.hashing import Sha256, run_beside
 from sistership.image.identity import Image, digest_of, hex_of, is_digest
 from sistership.image.spans import CHUNK
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
+    from concurrent.futures import Future
     from pathlib import Path
 
+#: Bytes of a blob that the disk gets while the next ones are made: at its end little is left to wait for.
+_AHEAD: Final = 32 << 20
 _KEY: Final = "sistership.recipe"
 _PLAIN: Final = "sistership.manifest-plain"
 _BASE: Final = "sistership.base-layers"
@@ -84,6 +88,8 @@ class BlobWriter:
         self._file = file
         self._path = path
         self._hash = Sha256()
+        self._syncing: Future[None] | None = None
+        self._handed = 0
         self.size = 0
 
     def write(self, data: bytes) -> None:
@@ -92,6 +98,19 @@ class BlobWriter:
             self._file.write(data)
         self._hash.update(data)
         self.size += len(data)
+        if self.size - self._handed >= _AHEAD and (self._syncing is None or self._syncing.done()):
+            self.settle()
+            with disk.explained(self._path, "a blob cannot be written"):
+                self._file.flush()
+            self._syncing = run_beside(partial(os.fdatasync, self._file.fileno()))
+            self._handed = self.size
+
+    def settle(self) -> None:
+        """Wait for what the disk was handed; the system tells of an error there once, so nobody else would hear."""
+        if self._syncing is not None:
+            with disk.explained(self._path, "a blob cannot be written"):
+                syncing, self._syncing = self._syncing, None
+                syncing.result()
 
     @property
     def digest(self) -> str:
@@ -191,7 +210,10 @@ class Store:
             draft = disk.Draft(self._drafts, self._lock)
         try:
             blob = BlobWriter(draft.file, self.root)
-            yield blob
+            try:
+                yield blob
+            finally:
+                blob.settle()
             if expected is not None and blob.digest != expected:
                 raise SistershipError(
                     f"the bytes have digest {blob.digest}, not {expected}", hint="fetch or build them again"
@@ -219,6 +241,13 @@ class Store:
         except (OSError, ValueError, TypeError):
             return None
         return packed if sound else None
+
+    def may_hold(self, plain_size: int) -> bool:
+        """Whether a layer of this many bytes, uncompressed, was packed before; which one, its bytes have to tell."""
+        with disk.explained(self._layers, "the store cannot be read"):
+            names = [f"sha256:{note.name}" for note in self._layers.iterdir()]
+        notes = (self.blob_of(name) for name in names if is_digest(name))
+        return any(known.plain_size == plain_size for known in notes if known)
 
     def record(self, key: str, image: Image, created: str, *, name: str = "") -> None:
         """Say in the index that a recipe made this image; replaces what the index said of that recipe.

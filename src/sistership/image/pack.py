@@ -1,4 +1,4 @@
-"""Layers on their way into the store: hashed first, compressed only when no blob holds them yet."""
+"""Layers on their way into the store: read once, and compressed only when no blob holds them yet."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def measure(chunks: Iterable[bytes]) -> tuple[str, int]:
 
 
 def pack(store: Store, diff_id: str, plain_size: int, chunks: Callable[[], Iterable[bytes]]) -> Packed:
-    """The layer's zstd blob, made unless the store has a sound one; in constant memory.
+    """The zstd blob of a layer whose diffID is known, made unless the store has a sound one; in constant memory.
 
     Args:
         store: where the blob is or goes.
@@ -36,28 +36,78 @@ def pack(store: Store, diff_id: str, plain_size: int, chunks: Callable[[], Itera
         BuildError: the pieces are not the tar that was announced.
         SistershipError: the store cannot be written.
     """
-    known = store.blob_of(diff_id)
-    if known and known.plain_size == plain_size and store.check(known.digest):
-        return known
+
+    def accept(found: str) -> None:
+        if found != diff_id:
+            raise _changed(f"it was {diff_id}")
+
+    return known(store, diff_id, plain_size) or pack_new(store, plain_size, chunks(), accept)
+
+
+def pack_made(
+    store: Store, plain_size: int, chunks: Callable[[], Iterable[bytes]], accept: Callable[[str], object]
+) -> Packed:
+    """The same of a layer whose diffID only its bytes tell: they are read once where it is new to the store.
+
+    Args:
+        store: where the blob is or goes.
+        plain_size: bytes of the uncompressed tar, exactly.
+        chunks: gives the tar, piece by piece, the same each time.
+        accept: as of ``pack_new``.
+
+    Raises:
+        BuildError: the pieces are not of that size, or not the same each time.
+        SistershipError: the store cannot be written.
+    """
+    if not store.may_hold(plain_size):
+        return pack_new(store, plain_size, chunks(), accept)
+    diff_id, size = measure(chunks())
+    accept(diff_id)
+    return pack(store, diff_id, size, chunks)
+
+
+def known(store: Store, diff_id: str, plain_size: int) -> Packed | None:
+    """The sound blob that the store has of a layer; None when it has none."""
+    found = store.blob_of(diff_id)
+    return found if found and found.plain_size == plain_size and store.check(found.digest) else None
+
+
+def pack_new(store: Store, plain_size: int, chunks: Iterable[bytes], accept: Callable[[str], object]) -> Packed:
+    """The blob of a layer that the store has not got; diffID and blob are made of the same bytes in one pass.
+
+    Args:
+        store: where the blob goes.
+        plain_size: bytes of the uncompressed tar: the blob begins with this number.
+        chunks: the tar, piece by piece.
+        accept: takes the diffID, and raises when the layer must not be kept: nothing of it is in the store then.
+
+    Raises:
+        BuildError: the pieces are not of that size.
+        SistershipError: the store cannot be written.
+    """
     compressor = packer(plain_size)
     found, size = Sha256(), 0
     with store.writer() as blob:
-        for chunk in chunks():
+        for chunk in chunks:
             found.update(chunk)
             size += len(chunk)
             if size > plain_size:
                 break
-            blob.write(compressor.compress(chunk))
-        if size != plain_size or found.digest != diff_id:
-            raise BuildError(
-                "a layer changed while it was packed", why=f"it was {diff_id}", hint="export the image again"
-            )
+            if packed := compressor.compress(chunk):
+                blob.write(packed)
+        if size != plain_size:
+            raise _changed(f"it was of {plain_size} bytes")
         blob.write(compressor.flush())
-    packed = Packed(diff_id, plain_size, blob.digest, blob.size)
-    store.remember(packed)
-    return packed
+        accept(found.digest)
+    done = Packed(found.digest, plain_size, blob.digest, blob.size)
+    store.remember(done)
+    return done
 
 
 def layer_of(packed: Packed, *, base: bool, created_by: str) -> Layer:
     """The layer of an image that a blob holds."""
     return Layer(packed.diff_id, packed.digest, packed.size, packed.plain_size, base, created_by)
+
+
+def _changed(why: str) -> BuildError:
+    return BuildError("a layer changed while it was packed", why=why, hint="export the image again")

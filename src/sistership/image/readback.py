@@ -6,7 +6,6 @@ way. The hashes are compared with those that the build stage took before any eng
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from sistership.image.compression import unpack_zstd
 from sistership.image.contents import layer_hashes
 from sistership.image.documents import canonical_json, image_of, layers_of, platform_of
 from sistership.image.hashing import Sha256
+from sistership.image.identity import hex_of
 from sistership.image.tarstream import BLOCK, Entry, Kind, pax_size, read_header, show
 from sistership.image.tarwrite import END, EPOCH, layer_header
 from sistership.image.tree import join
@@ -190,7 +190,7 @@ class _LayerReader:
         elif entry.kind is Kind.FILE:
             kept = bytearray()
             keep = size <= _MAX_LIST and LISTS.fullmatch(path)
-            digest = hashlib.sha256()
+            digest = Sha256()
             for chunk in tape.pieces(size):
                 digest.update(chunk)
                 if keep:
@@ -198,7 +198,7 @@ class _LayerReader:
             if any(tape.take(-size % BLOCK)):
                 raise self._wrong(f"{show(path)} is not filled up with zeros")
             if not _name(path).startswith(_WHITEOUT):
-                self._hashes[path] = self._found.files[path] = digest.hexdigest()
+                self._hashes[path] = self._found.files[path] = hex_of(digest.digest)
             if keep:
                 self._found.lists[path] = bytes(kept)
 

@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import json
 import posixpath
+import threading
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from sistership.errors import BuildError
 from sistership.image import disk
 from sistership.image.compression import is_compressed, plain_chunks
 from sistership.image.documents import INDEX
-from sistership.image.hashing import Sha256
+from sistership.image.hashing import Sha256, digest_beside
 from sistership.image.identity import digest_of, is_digest
 from sistership.image.spans import Span
 from sistership.image.tarstream import Entry, Kind, entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from concurrent.futures import Future
     from pathlib import Path
 
 _INDEXES: Final = (INDEX, "application/vnd.docker.distribution.manifest.list.v2+json")
@@ -35,6 +38,62 @@ _MAX_JSON: Final = 64 << 20
 class _Candidate:
     config: bytes
     layers: tuple[Span | None, ...]
+
+
+class SavedLayer:
+    """The uncompressed tar of a layer, its bytes compared with the diffID before or beside what is done with them.
+
+    Args:
+        span: the tar.
+        diff_id: what its bytes have to have.
+        proven: they were compared already.
+        wrong: makes the error for bytes that have another one, which it takes.
+    """
+
+    def __init__(self, span: Span, diff_id: str, *, proven: bool, wrong: Callable[[str], BuildError]) -> None:
+        self.span = span
+        self.diff_id = diff_id
+        self._proven = proven
+        self._wrong = wrong
+        self._beside: Future[str] | None = None
+        self._stop = threading.Event()
+
+    def begin(self) -> None:
+        """Compare the bytes beside what the caller does next."""
+        if not self._proven and self._beside is None:
+            self._beside = digest_beside(self._chunks())
+
+    def prove(self) -> None:
+        """Wait until the bytes were compared.
+
+        Raises:
+            BuildError: they do not have the diffID.
+        """
+        self.begin()
+        if self._beside and not self._proven:
+            self.accept(self._beside.result())
+
+    def accept(self, digest: str) -> None:
+        """Take the digest of all the bytes from a caller that had to read them anyway.
+
+        Raises:
+            BuildError: it is not the diffID.
+        """
+        if digest != self.diff_id:
+            raise self._wrong(digest)
+        self._proven = True
+
+    def close(self) -> None:
+        """Nothing reads the bytes any more when this returns."""
+        self._stop.set()
+        if self._beside:
+            self._beside.exception()
+
+    def _chunks(self) -> Iterator[bytes]:
+        for chunk in self.span.chunks():
+            if self._stop.is_set():
+                return
+            yield chunk
 
 
 class SavedImage:
@@ -62,35 +121,56 @@ class SavedImage:
         Raises:
             BuildError: they have not.
         """
-        diff_id = self.diff_ids[number]
-        if diff_id not in self._plain:
-            self._plain[diff_id] = self._checked(number, diff_id)
-        return self._plain[diff_id]
+        with self.opened(number) as layer:
+            return layer.span
 
-    def _checked(self, number: int, diff_id: str) -> Span:
-        blob = self.blobs[number]
-        where = f"{self.path}, layer {number + 1}"
-        found = Sha256()
-        if not is_compressed(blob):
-            for chunk in blob.chunks():
+    @contextmanager
+    def opened(self, number: int) -> Iterator[SavedLayer]:
+        """The same for a caller that need not wait for the comparison: it is made when the block has ended.
+
+        What the block makes of the bytes must not be kept before ``SavedLayer.prove`` or ``accept`` let it pass.
+
+        Raises:
+            BuildError: the bytes do not have the layer's diffID, whatever else the block found wrong with them.
+        """
+        diff_id, blob = self.diff_ids[number], self.blobs[number]
+        span = self._plain.get(diff_id)
+        if span is None and is_compressed(blob):
+            span = self._unpacked(number)
+        layer = SavedLayer(span or blob, diff_id, proven=span is not None, wrong=partial(self._wrong, number))
+        try:
+            try:
+                yield layer
+            except BuildError:
+                layer.prove()
+                raise
+            layer.prove()
+        finally:
+            layer.close()
+        self._plain[diff_id] = layer.span
+
+    def _unpacked(self, number: int) -> Span:
+        """A layer that was saved compressed, its bytes compared on the way."""
+        file, found = self._scratch(), Sha256()
+        with disk.explained(self.path, "a compressed layer cannot be unpacked"):
+            for chunk in plain_chunks(self.blobs[number], self._where(number)):
                 found.update(chunk)
-            span = blob
-        else:
-            file = self._scratch()
-            with disk.explained(self.path, "a compressed layer cannot be unpacked"):
-                for chunk in plain_chunks(blob, where):
-                    found.update(chunk)
-                    file.write(chunk)
-                file.flush()
-            span = Span.whole(file)
-        if found.digest != diff_id:
-            raise BuildError(
-                "a layer's bytes do not have its diffID",
-                where=where,
-                why=f"expected {diff_id}, found {found.digest}: the layer is cut or damaged",
-                hint="export the image again; if it stays so, remove it from the engine and build it again",
-            )
-        return span
+                file.write(chunk)
+            file.flush()
+        if found.digest != self.diff_ids[number]:
+            raise self._wrong(number, found.digest)
+        return Span.whole(file)
+
+    def _wrong(self, number: int, found: str) -> BuildError:
+        return BuildError(
+            "a layer's bytes do not have its diffID",
+            where=self._where(number),
+            why=f"expected {self.diff_ids[number]}, found {found}: the layer is cut or damaged",
+            hint="export the image again; if it stays so, remove it from the engine and build it again",
+        )
+
+    def _where(self, number: int) -> str:
+        return f"{self.path}, layer {number + 1}"
 
 
 @contextmanager
