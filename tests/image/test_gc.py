@@ -17,8 +17,9 @@ import pytest
 
 from sistership.errors import LockedError
 from sistership.image import gc
+from sistership.image.blobs import Packed
 from sistership.image.identity import digest_of
-from sistership.image.layout import Packed, Store
+from sistership.image.layout import Store
 
 from .samples import CREATED, LIB, image
 from .savefile import Item, Save, directory, tar_of

@@ -15,8 +15,9 @@ from typing import BinaryIO, cast
 import pytest
 
 from sistership.errors import SistershipError
+from sistership.image.blobs import BlobWriter, Packed
 from sistership.image.identity import Image, digest_of
-from sistership.image.layout import BlobWriter, Packed, Record, Store
+from sistership.image.layout import Record, Store
 
 from .samples import CREATED, image
 
@@ -220,7 +221,7 @@ def test_a_disk_that_fails_early_is_heard(store: Store, monkeypatch: pytest.Monk
         if told:
             raise told.pop()
 
-    monkeypatch.setattr("sistership.image.layout._AHEAD", 1000)
+    monkeypatch.setattr("sistership.image.blobs._AHEAD", 1000)
     monkeypatch.setattr(os, "fdatasync", once)
     with pytest.raises(SistershipError, match="Input/output error"), store.writer() as blob:
         blob.write(bytes(2000))

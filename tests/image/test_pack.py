@@ -9,8 +9,8 @@ import pytest
 
 from sistership.errors import BuildError
 from sistership.image.archive import Blob, open_blob
+from sistership.image.blobs import Packed
 from sistership.image.compression import packer
-from sistership.image.layout import Packed
 from sistership.image.pack import layer_of, pack, pack_made, pack_new
 
 from .savefile import sha

@@ -16,10 +16,11 @@ from sistership.compare.causes import causes_of
 from sistership.compare.layers import LayerSource, differing
 from sistership.compare.model import Comparison, Difference, Kind, Side
 from sistership.compare.values import leaves
+from sistership.image.blobs import damaged
 from sistership.image.compression import unpack_zstd
 from sistership.image.documents import platform_of
 from sistership.image.identity import Image, Layer, digest_of
-from sistership.image.layout import Store, damaged
+from sistership.image.layout import Store
 from sistership.image.saved import SavedImage, open_saved
 from sistership.image.spans import Span
 

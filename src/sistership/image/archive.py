@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from sistership.errors import SistershipError
 from sistership.image import disk, documents
+from sistership.image.blobs import damaged
 from sistership.image.compression import unpack_zstd
 from sistership.image.identity import Image, Layer, hex_of
-from sistership.image.layout import Store, damaged
+from sistership.image.layout import Store
 from sistership.image.tarwrite import END, archive_header, padding
 
 if TYPE_CHECKING:

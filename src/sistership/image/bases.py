@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sistership.errors import BuildError, LockError, SistershipError
+from sistership.image.blobs import Packed
 from sistership.image.documents import image_of, platform_of
 from sistership.image.identity import Image, digest_of, is_digest
-from sistership.image.layout import Packed
 from sistership.image.meter import Meter
 from sistership.image.pack import layer_of, pack
 from sistership.image.saved import open_saved

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from sistership.image.blobs import Packed
     from sistership.image.identity import Image, Layer
-    from sistership.image.layout import Packed, Store
+    from sistership.image.layout import Store
     from sistership.image.tree import Change, Node
 
 _NO_LABELS: Final[Mapping[str, str]] = {}

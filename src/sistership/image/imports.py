@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sistership.errors import BuildError, IdentityError, SistershipError
 from sistership.image import disk
+from sistership.image.blobs import Packed
 from sistership.image.compression import unpack_zstd
 from sistership.image.contents import file_hashes
 from sistership.image.documents import image_of, layers_of
 from sistership.image.exchange import damaged
 from sistership.image.exported import NAME, Exported, parse
 from sistership.image.identity import Image, Layer, digest_of, hex_of
-from sistership.image.layout import Packed, Store
+from sistership.image.layout import Store
 from sistership.image.spans import Span
 from sistership.image.tarstream import Kind, entries, show
 

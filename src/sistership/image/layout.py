@@ -6,29 +6,22 @@ which zstd blob a layer was packed into, so that it is packed once and keeps its
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import tempfile
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from sistership.errors import SistershipError
 from sistership.image import disk
+from sistership.image.blobs import Blobs
 from sistership.image.documents import INDEX, MANIFEST, OCI_LAYOUT, canonical_json, image_of, layers_of
-from sistership.image.hashing import Sha256, run_beside
-from sistership.image.identity import Image, digest_of, hex_of, is_digest
-from sistership.image.spans import CHUNK
+from sistership.image.identity import Image, is_digest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-    from concurrent.futures import Future
     from pathlib import Path
 
-#: Bytes of a blob that the disk gets while the next ones are made: at its end little is left to wait for.
-_AHEAD: Final = 32 << 20
 _KEY: Final = "sistership.recipe"
 _PLAIN: Final = "sistership.manifest-plain"
 _BASE: Final = "sistership.base-layers"
@@ -38,16 +31,6 @@ _CREATED: Final = "org.opencontainers.image.created"
 _ARCHIVED: Final = "sistership.archived-base"
 _PLATFORM: Final = "sistership.platform"
 _DOCUMENTS: Final = "sistership.documents"
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """A layer as it is in the store: diffID and plain size in bytes, digest and size of its zstd blob."""
-
-    diff_id: str
-    plain_size: int
-    digest: str
-    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,44 +64,7 @@ class Entry:
     used: float
 
 
-class BlobWriter:
-    """Takes the bytes of one blob; ``digest`` and ``size`` are final when the ``with`` block has ended."""
-
-    def __init__(self, file: BinaryIO, path: Path) -> None:
-        self._file = file
-        self._path = path
-        self._hash = Sha256()
-        self._syncing: Future[None] | None = None
-        self._handed = 0
-        self.size = 0
-
-    def write(self, data: bytes) -> None:
-        """Append bytes."""
-        with disk.explained(self._path, "a blob cannot be written"):
-            self._file.write(data)
-        self._hash.update(data)
-        self.size += len(data)
-        if self.size - self._handed >= _AHEAD and (self._syncing is None or self._syncing.done()):
-            self.settle()
-            with disk.explained(self._path, "a blob cannot be written"):
-                self._file.flush()
-            self._syncing = run_beside(partial(os.fdatasync, self._file.fileno()))
-            self._handed = self.size
-
-    def settle(self) -> None:
-        """Wait for what the disk was handed; the system tells of an error there once, so nobody else would hear."""
-        if self._syncing is not None:
-            with disk.explained(self._path, "a blob cannot be written"):
-                syncing, self._syncing = self._syncing, None
-                syncing.result()
-
-    @property
-    def digest(self) -> str:
-        """Digest of all bytes written so far."""
-        return self._hash.digest
-
-
-class Store:
+class Store(Blobs):
     """An OCI layout on disk; made when it is not there.
 
     Args:
@@ -129,125 +75,12 @@ class Store:
     """
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self._blobs = root / "blobs" / "sha256"
-        self._layers = root / "layers"
-        self._drafts = root / "drafts"
-        self._lock = root / ".lock"
+        super().__init__(root)
         with disk.explained(root, "the store cannot be used"):
-            root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for folder in (self._blobs, self._layers, self._drafts):
-                folder.mkdir(parents=True, exist_ok=True)
             self._hold = disk.Hold(root / ".use")
             disk.sweep(self._drafts, self._lock)
             if not (root / "oci-layout").exists():
                 self._write(root / "oci-layout", OCI_LAYOUT)
-
-    def path(self, digest: str) -> Path:
-        """Where a blob is, or would be."""
-        return self._blobs / hex_of(digest)
-
-    def has(self, digest: str) -> bool:
-        """Whether the blob is there; only ``check`` says that it is sound."""
-        return self.path(digest).is_file()
-
-    def check(self, digest: str) -> bool:
-        """Whether the blob is there and its bytes have this digest."""
-        with disk.explained(self.path(digest), "a blob cannot be read"):
-            try:
-                with self.path(digest).open("rb") as file:
-                    return hashlib.file_digest(file, "sha256").hexdigest() == hex_of(digest)
-            except FileNotFoundError:
-                return False
-
-    def read(self, digest: str) -> bytes:
-        """The bytes of a small blob, checked.
-
-        Raises:
-            SistershipError: it is missing or damaged.
-        """
-        with disk.explained(self.path(digest), "a blob cannot be read"):
-            data = self.path(digest).read_bytes()
-        if digest_of(data) != digest:
-            raise damaged(self.path(digest))
-        return data
-
-    def chunks(self, digest: str) -> Iterator[bytes]:
-        """The bytes of a blob, at most CHUNK at a time.
-
-        Raises:
-            SistershipError: it is missing, or, after the last chunk, it is damaged.
-        """
-        found = hashlib.sha256()
-        with disk.explained(self.path(digest), "a blob cannot be read"):
-            file = self.path(digest).open("rb")
-        with file:
-            while chunk := file.read(CHUNK):
-                found.update(chunk)
-                yield chunk
-        if found.hexdigest() != hex_of(digest):
-            raise damaged(self.path(digest))
-
-    def add(self, data: bytes) -> str:
-        """Store a small blob and give its digest."""
-        digest = digest_of(data)
-        if not self.check(digest):
-            with disk.explained(self.path(digest), "a blob cannot be written"):
-                self._write(self.path(digest), data)
-        return digest
-
-    @contextmanager
-    def writer(self, expected: str | None = None) -> Iterator[BlobWriter]:
-        """Stream a blob in; it appears when the block ends without an error, whole, in place of a damaged one.
-
-        Args:
-            expected: the digest it has to have.
-
-        Raises:
-            SistershipError: the bytes have another digest, nothing is stored then; or the disk fails.
-        """
-        with disk.explained(self.root, "a blob cannot be written"):
-            draft = disk.Draft(self._drafts, self._lock)
-        try:
-            blob = BlobWriter(draft.file, self.root)
-            try:
-                yield blob
-            finally:
-                blob.settle()
-            if expected is not None and blob.digest != expected:
-                raise SistershipError(
-                    f"the bytes have digest {blob.digest}, not {expected}", hint="fetch or build them again"
-                )
-            with disk.explained(self.root, "a blob cannot be written"):
-                draft.publish(self.path(blob.digest))
-        finally:
-            draft.discard()
-
-    def scratch(self) -> BinaryIO:
-        """A nameless temporary file on the store's disk; it is gone when closed, or when the process ends."""
-        with disk.explained(self.root, "no temporary file can be made"):
-            return tempfile.TemporaryFile(dir=self.root)
-
-    def remember(self, packed: Packed) -> None:
-        """Note which zstd blob a layer was packed into."""
-        with disk.explained(self._layers, "the store cannot be written"):
-            self._write(self._layers / hex_of(packed.diff_id), canonical_json(asdict(packed)))
-
-    def blob_of(self, diff_id: str) -> Packed | None:
-        """The zstd blob that holds a layer, when it is here with the right size; None otherwise."""
-        try:
-            packed = Packed(**json.loads((self._layers / hex_of(diff_id)).read_bytes()))
-            sound = packed.diff_id == diff_id and self.path(packed.digest).stat().st_size == packed.size
-        except (OSError, ValueError, TypeError):
-            return None
-        return packed if sound else None
-
-    def may_hold(self, plain_size: int) -> bool:
-        """Whether a layer of this many bytes, uncompressed, was packed before; which one, its bytes have to tell."""
-        with disk.explained(self._layers, "the store cannot be read"):
-            names = [f"sha256:{note.name}" for note in self._layers.iterdir()]
-        notes = (self.blob_of(name) for name in names if is_digest(name))
-        return any(known.plain_size == plain_size for known in notes if known)
 
     def record(self, key: str, image: Image, created: str, *, name: str = "") -> None:
         """Say in the index that a recipe made this image; replaces what the index said of that recipe.
@@ -289,12 +122,6 @@ class Store:
     def entries(self) -> tuple[Entry, ...]:
         """The index with what each line needs, oldest first."""
         return tuple(map(self._entry, self._index()))
-
-    def blobs(self) -> dict[str, int]:
-        """Digest → bytes of every blob that is here, needed or not."""
-        with disk.explained(self._blobs, "the store cannot be read"):
-            sizes = {f"sha256:{path.name}": path.stat().st_size for path in self._blobs.iterdir()}
-            return {digest: size for digest, size in sizes.items() if is_digest(digest)}
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -436,19 +263,6 @@ class Store:
                 why=str(error),
                 hint="delete that file: the blobs stay, and the next build lists them again",
             ) from None
-
-    def _write(self, path: Path, data: bytes, *, locked: bool = False) -> None:
-        disk.write_whole(path, data, folder=self._drafts, lock=None if locked else self._lock)
-
-
-def damaged(path: Path) -> SistershipError:
-    """The error for a blob whose bytes do not have its digest."""
-    return SistershipError(
-        "a blob in the store is damaged",
-        where=str(path),
-        why="its bytes do not have the digest it is named by",
-        hint="delete that file and build again; if it happens twice, check the disk",
-    )
 
 
 def _record(line: dict[str, Any]) -> Record:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sistership.errors import BuildError
+from sistership.image.blobs import Packed
 from sistership.image.compression import packer
 from sistership.image.hashing import Sha256
 from sistership.image.identity import Layer
-from sistership.image.layout import Packed, Store
+from sistership.image.layout import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sistership.errors import IdentityError
+from sistership.image.blobs import Packed
 from sistership.image.compression import is_zstd
 from sistership.image.documents import image_of
 from sistership.image.identity import Image, Layer, digest_of
-from sistership.image.layout import Packed, Store
+from sistership.image.layout import Store
 from sistership.image.pack import layer_of, measure, pack
 from sistership.image.saved import SavedImage, open_saved
 

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from sistership.errors import ShipError, SistershipError
 from sistership.image import disk
-from sistership.image.layout import damaged
+from sistership.image.blobs import damaged
 from sistership.registry.client import TRIES, Client, back_off, may_pass, retry_after
 from sistership.registry.wire import Answer, CutError
 
