@@ -12,6 +12,7 @@ from typing import Final
 from sistership.host.commands import Commands
 from sistership.host.facts import STAGE
 from sistership.host.inventory import Peer
+from sistership.host.openfiles import FOLDERS, READ_OUT
 from sistership.host.sums import SHA256
 from sistership.host.transport import quote
 from sistership.image.difference import Difference
@@ -68,18 +69,26 @@ def apply_script(engine: Commands, held: str, layer: Layer, difference: Differen
     """
     plain = staged_name(layer, Encoding.PLAIN)
     part, base = _own(f"{plain}.$$.part"), _own(f"{layer.diff_id.removeprefix('sha256:')}.$$.base")
-    files = " && ".join(f"copy_out {quote(path)} | tar -xO" for path in difference.files)
+    said = _own(f"{plain}.$$.said")
+    files = " && ".join(f"read_out {quote(path)}" for path in difference.files)
     # The status of a pipe is that of its end: a file that broke off is told by its size.
     sizes = f'[ "$(wc -c < {base})" -eq {difference.base_size} ]'
     window = layer.plain_size + (1 << 20)
-    return f"""{engine.functions}{SHA256}
+    # Hashed on its way to the disk, which may be full: then the file is short.
+    whole = f'[ "$(wc -c < {part})" -eq {layer.plain_size} ]'
+    return f"""{engine.functions}{SHA256}{READ_OUT}
 cd {STAGE} || exit 1
 open_image {quote(held)} || exit {_NO_CONTAINER}
-trap 'close_image >/dev/null 2>&1; rm -f -- {base} {part}' EXIT; trap 'exit 1' HUP INT TERM
+trap 'close_image >/dev/null 2>&1; rm -f -- {base} {part} {said}' EXIT; trap 'exit 1' HUP INT TERM
+{FOLDERS}
 {{ {files}; }} > {base} 2>/dev/null && {sizes} || exit {_NO_FILES}
-zstd -dqf --patch-from={base} --memory={window} -o {part} {quote(file)} 2>&1 || exit {_NO_DECODING}
-sum=$(sha256 < {part})
-[ "$sum" = {layer.diff_id.removeprefix("sha256:")} ] || exit {_WRONG_SUM}
+sum=$({{ zstd -dqc --patch-from={base} --memory={window} {quote(file)} 2>{said} || echo "zstd failed" >>{said}; }} |
+  tee {part} | sha256)
+if [ "$sum" != {layer.diff_id.removeprefix("sha256:")} ] || ! {whole}; then
+  [ ! -s {said} ] || {{ head -n 1 {said}; exit {_NO_DECODING}; }}
+  [ "$sum" != {layer.diff_id.removeprefix("sha256:")} ] || {{ echo "the disk is full"; exit {_NO_DECODING}; }}
+  exit {_WRONG_SUM}
+fi
 mv {part} {quote(plain)} && rm -f -- {quote(file)}
 """
 

@@ -56,6 +56,36 @@ def test_wrong_old_bytes_never_become_a_layer(
     assert not (tmp_path / "containers").exists()
 
 
+def test_old_files_are_read_in_the_engine_s_own_folder(pair: Pair, peer: Peer, stage: Path, tmp_path: Path) -> None:
+    """Where it is readable, the engine's command gives none of them, and the layer is the same."""
+    engine(tmp_path, NOISE)
+    (tmp_path / "image").rename(tmp_path / "own")
+    docker = (tmp_path / "docker").read_text().split("\n", 1)
+    told = f'[ "$1" != inspect ] || {{ echo "{tmp_path}/own"; exit; }}'
+    (tmp_path / "docker").write_text("\n".join([docker[0], told, docker[1]]))
+    plan = planned(pair, pair.facts())
+    each = plan.layers[1]
+    send_layer(peer, pair.store, each, plan.encoding, offset=0, progress=lambda _: None, spoilt=never)
+    assert apply(peer, plan, each) == ""
+    assert f"sha256:{hashlib.sha256((stage / each.loads).read_bytes()).hexdigest()}" == pair.library.diff_id
+
+
+def test_full_disk_makes_no_layer(
+    pair: Pair, peer: Peer, stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What went to the disk is short although all of it was hashed."""
+    engine(tmp_path, NOISE)
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "tee").write_text(f'#!/bin/sh\n{shutil.which("tee")} /dev/null; head -c 10 /dev/zero > "$1"\n')
+    (tools / "tee").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    plan = planned(pair, pair.facts())
+    (stage / plan.layers[1].file).write_bytes(pair.store.path(plan.layers[1].difference.digest).read_bytes())
+    assert "the disk is full" in apply(peer, plan, plan.layers[1])
+    assert [path.name for path in stage.iterdir()] == [plan.layers[1].file]
+
+
 def test_damaged_difference_is_told_in_the_words_of_zstd(pair: Pair, peer: Peer, stage: Path, tmp_path: Path) -> None:
     """A difference that zstd refuses, as for too little memory, comes back as a reason with its words."""
     engine(tmp_path, NOISE)
