@@ -9,7 +9,6 @@ tables or repeated offsets of the one before, so the second half is a frame of i
 
 from __future__ import annotations
 
-import hashlib
 import json
 import mmap
 import struct
@@ -26,6 +25,7 @@ from sistership.image.archive import Blob, open_blob
 from sistership.image.compression import WORKERS
 from sistership.image.contents import large_files
 from sistership.image.documents import canonical_json
+from sistership.image.hashing import Sha256
 from sistership.image.identity import Layer, hex_of
 from sistership.image.spans import CHUNK
 
@@ -175,7 +175,7 @@ def _made(store: Store, old: Layer, new: Layer) -> Difference:
 def _take_base(store: Store, old: Layer, base: BinaryIO) -> tuple[tuple[str, ...], str]:
     """Write the older layer's large files into `base`; their paths, and the sha256 of their bytes."""
     files: list[str] = []
-    found = hashlib.sha256()
+    found = Sha256()
     for path, stream in large_files(old, store, LEAST):
         files.append(path)
         while chunk := stream.read(CHUNK):
@@ -184,7 +184,7 @@ def _take_base(store: Store, old: Layer, base: BinaryIO) -> tuple[tuple[str, ...
         if len(files) == _MOST_FILES:
             break
     base.flush()
-    return tuple(files), found.hexdigest()
+    return tuple(files), hex_of(found.digest)
 
 
 class _TooLargeError(Exception):
@@ -226,7 +226,7 @@ def _refuse_large(size: int, new: Layer) -> None:
 
 def _proven(store: Store, new: Layer, base: BinaryIO, digest: str) -> bool:
     """Whether the difference unpacks to the layer, with the old bytes as a dictionary of raw content."""
-    found = hashlib.sha256()
+    found = Sha256()
     with mmap.mmap(base.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as old:
         prefix = zstandard.ZstdCompressionDict(old, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
     unpacker = zstandard.ZstdDecompressor(dict_data=prefix, max_window_size=MAX_SPAN)
@@ -238,4 +238,4 @@ def _proven(store: Store, new: Layer, base: BinaryIO, digest: str) -> bool:
         return False
     except OSError as error:
         raise SistershipError("a blob cannot be read", where=str(store.path(digest)), why=str(error)) from None
-    return found.hexdigest() == hex_of(new.diff_id)
+    return found.digest == new.diff_id
