@@ -69,7 +69,12 @@ class _Session(paramiko.ServerInterface):
     def check_channel_direct_tcpip_request(
         self, chanid: int, origin: tuple[str, int], destination: tuple[str, int]
     ) -> int:
-        onward = socket.create_connection(destination, 5)
+        if self._server.behave == "prohibit":
+            return paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
+        try:
+            onward = socket.create_connection(destination, 5)
+        except ConnectionRefusedError:
+            return paramiko.OPEN_FAILED_CONNECT_FAILED
         threading.Thread(target=_forward, args=(self._transport, chanid, onward), daemon=True).start()
         return paramiko.OPEN_SUCCEEDED
 

@@ -333,6 +333,22 @@ def test_reader_that_stops_early(way: Way) -> None:
     assert way.transport().run("exit 4", stdin=(b"x" * 65_536 for _ in range(100))).status == 4
 
 
+def test_port_of_its_loopback(way: Way) -> None:
+    """What listens there alone is reached; where nobody listens, that is said."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with way.transport().dial(port) as line:
+            line.settimeout(5)
+            with listener.accept()[0] as served:
+                served.sendall(b"hello")
+                assert line.recv(5) == b"hello"
+    with pytest.raises(ConnectionRefusedError), way.transport().dial(port):
+        pass
+    way.server.behave = "prohibit"
+    with pytest.raises(HostUnfitError, match="forwards no port"), way.transport().dial(port):
+        pass
+
+
 def test_close_ends_everything(way: Way) -> None:
     """Closing from another thread ends a running script, and later ones are refused."""
     transport = way.transport()

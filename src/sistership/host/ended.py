@@ -25,6 +25,12 @@ def silent(host: str, why: str) -> HostUnreachableError:
     return HostUnreachableError("it does not answer", where=host, why=why, hint=hint)
 
 
+def forwards_nothing(host: str) -> HostUnfitError:
+    """Its sshd lets nobody through to a port."""
+    hint = "set AllowTcpForwarding yes (or local) in its sshd_config, or PermitOpen for that port"
+    return HostUnfitError("its sshd forwards no port", where=host, hint=hint)
+
+
 def shell_ended(host: str, status: int, unframe: Unframe, err: str) -> HostUnfitError:
     """The connection holds, but the shell there ended before the closing line."""
     if unframe.opened:

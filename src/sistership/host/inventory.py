@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from sistership.errors import HostUnfitError, SistershipError
 from sistership.host.commands import Commands
 from sistership.host.kinds import commands
+from sistership.host.lines import Line
 from sistership.host.local import Local
 from sistership.host.openssh import OpenSSH
 from sistership.host.traced import Traced
@@ -57,6 +58,11 @@ class Refused:
     ) -> Completed:
         """Raise the reason."""
         del script, stdin, sink, timeout, stall
+        raise self._reason
+
+    def dial(self, port: int) -> AbstractContextManager[Line]:
+        """Raise the reason."""
+        del port
         raise self._reason
 
     def close(self) -> None:

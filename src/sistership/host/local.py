@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 from sistership.errors import HostUnreachableError
 from sistership.host.ended import stopped
+from sistership.host.lines import Line, to_local
 from sistership.host.process import Processes
 from sistership.host.transport import STALL, Completed, Frame, Input, Sink, Unframe
 from sistership.host.watch import over_limit
@@ -40,6 +43,10 @@ class Local:
             why = ended.err.strip()[-300:] or "it was ended"
             raise HostUnreachableError("a command on this machine did not finish", where=self.host, why=why)
         return Completed(status, b"".join(kept), ended.err)
+
+    def dial(self, port: int) -> AbstractContextManager[Line]:
+        """See Transport.dial."""
+        return to_local(port)
 
     def close(self) -> None:
         """End what still runs."""

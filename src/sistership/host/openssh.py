@@ -9,12 +9,14 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 
 from sistership.errors import HostUnfitError, HostUnreachableError, SistershipError
 from sistership.host.ciphers import preferred
-from sistership.host.ended import CUT, CUT_HINT, cut, shell_ended, stopped
+from sistership.host.ended import CUT, CUT_HINT, cut, forwards_nothing, shell_ended, stopped
+from sistership.host.lines import Line, through
 from sistership.host.process import Ended, Processes
 from sistership.host.settings import missing_config
 from sistership.host.transport import STALL, Completed, Frame, Input, Sink, Unframe
@@ -38,7 +40,13 @@ def control_path(folder: str) -> str | None:
 
 
 def argv(
-    destination: str, command: str, *, config: Path | None, control: str | None, ciphers: Sequence[str] = ()
+    destination: str,
+    command: str,
+    *,
+    config: Path | None,
+    control: str | None,
+    ciphers: Sequence[str] = (),
+    forward: int | None = None,
 ) -> list[str]:
     """The ssh command line for one script.
 
@@ -48,6 +56,7 @@ def argv(
 
     Args:
         ciphers: a list instead of ssh's own or the user's.
+        forward: a port of the host's loopback, which standard input and output lead to in place of a command's.
     """
     words = ["ssh", "-T", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=10"]
     words += ["-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4"]
@@ -61,6 +70,8 @@ def argv(
         words += ["-o", "ControlMaster=auto", "-o", f"ControlPath={control}", "-o", "ControlPersist=120"]
     else:
         words += ["-o", "ControlPath=none"]
+    if forward is not None:
+        return [*words, "-W", f"127.0.0.1:{forward}", "--", destination]
     return [*words, "--", destination, command]
 
 
@@ -119,6 +130,20 @@ class OpenSSH:
             raise stopped(self.host) if self._processes.closed else self._unfinished(ended, unframe)
         self._reached = True
         return Completed(status, b"".join(kept), ended.err)
+
+    def dial(self, port: int) -> AbstractContextManager[Line]:
+        """See Transport.dial.
+
+        By a connection of its own: over the shared one, ssh does not tell a port where nobody listens from an sshd
+        that forwards nothing.
+        """
+        command = argv(self._destination, "", config=self._config, control=None, forward=port)
+        return through(command, self._not_forwarded)
+
+    def _not_forwarded(self, said: str) -> SistershipError:
+        if "administratively prohibited" in said:
+            return forwards_nothing(self.host)
+        return refusal(self.host, self._destination, said)
 
     @cached_property
     def _ciphers(self) -> tuple[str, ...]:

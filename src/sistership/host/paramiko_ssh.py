@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
 import paramiko
 
 from sistership.errors import HostUnreachableError, SistershipError
-from sistership.host.ended import CUT_HINT, cut, shell_ended, silent, stopped
+from sistership.host.ended import CUT_HINT, cut, forwards_nothing, shell_ended, silent, stopped
 from sistership.host.filepart import FilePart, OpenPart
+from sistership.host.lines import Line
 from sistership.host.login import Link, open_link
 from sistership.host.process import CHUNK, PIECE, pieces
 from sistership.host.settings import resolve
@@ -23,6 +25,7 @@ from sistership.host.watch import Tail, Watch, over_limit
 _PATIENCE = 30
 #: What paramiko keeps free in each packet for what is not data.
 _PACKET_HEAD = 64
+_PROHIBITED = 1  # SSH_OPEN_ADMINISTRATIVELY_PROHIBITED (RFC 4254, 5.1)
 _NO_STATUS = -1  # paramiko's word for a channel that closed without one
 
 
@@ -126,6 +129,23 @@ class ParamikoSSH:
             if self._closed.is_set():
                 self._link.close()
             return self._link
+
+    @contextlib.contextmanager
+    def dial(self, port: int) -> Iterator[Line]:
+        """See Transport.dial."""
+        here = ("127.0.0.1", 0)
+        try:
+            channel = self._connected().transport.open_channel(
+                "direct-tcpip", ("127.0.0.1", port), here, timeout=_PATIENCE
+            )
+        except paramiko.ChannelException as error:
+            if error.code == _PROHIBITED:
+                raise forwards_nothing(self.host) from None
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused") from None
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            raise silent(self.host, str(error) or "the connection is gone") from None
+        with contextlib.closing(channel):
+            yield channel
 
     def close(self) -> None:
         """End what still runs and the connection; later scripts are refused."""

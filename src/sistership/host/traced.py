@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 from sistership import trace
+from sistership.host.lines import Line
 from sistership.host.transport import STALL, Completed, Input, Sink, Transport
 
 
@@ -31,6 +34,10 @@ class Traced:
             done = self._inner.run(script, stdin=stdin, sink=sink, timeout=timeout, stall=stall)
             span.end(done.status, done.err)
             return done
+
+    def dial(self, port: int) -> AbstractContextManager[Line]:
+        """See Transport.dial."""
+        return self._inner.dial(port)
 
     def close(self) -> None:
         """See Transport.close."""

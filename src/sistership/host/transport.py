@@ -12,10 +12,12 @@ import base64
 import secrets
 import shlex
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 from sistership.host.filepart import FilePart
+from sistership.host.lines import Line
 
 #: Where engines and tools live when a non-interactive shell has a short PATH (macOS, snap, sbin).
 EXTRA_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/snap/bin:/opt/homebrew/bin"
@@ -81,6 +83,15 @@ class Transport(Protocol):
             HostUnreachableError: no connection, or it was cut, stalled or timed out before the script ended.
             HostUnfitError: the login shell there does not get as far as the script.
             SistershipError: the file of `stdin` cannot be read, or its size changed meanwhile.
+        """
+        ...
+
+    def dial(self, port: int) -> AbstractContextManager[Line]:
+        """A connection to a port of the host's own loopback.
+
+        Raises:
+            ConnectionRefusedError: nobody listens there; perhaps not before the block is left.
+            HostUnreachableError: there is no way to the host, or it forwards nothing; the same.
         """
         ...
 
