@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sistership.host.transport import quote
-from sistership.ship.coming import FUNCTIONS
+from sistership.ship.coming import _PATIENCE, FUNCTIONS
 
 DATA = bytes(range(256)) * 2000
 
@@ -114,3 +114,19 @@ def test_broken_promise_ends_it(reader: Reader, tmp_path: Path, begun: bool) -> 
     (tmp_path / "promise").unlink()
     assert reader.ended() != 0
     assert reader.got == (DATA[:10] if begun else b"")
+
+
+def test_patience_counts_whatever_moves(tmp_path: Path) -> None:
+    """While another layer arrives, what waits for a later one goes on waiting; when nothing moves, it gives up."""
+    (tmp_path / "promise").touch()
+    limit = "5"  # tenths of a second
+    script = f"promise=promise{FUNCTIONS}\ncoming x".replace(str(_PATIENCE), limit)
+    program = subprocess.Popen(["sh", "-c", script], cwd=tmp_path, stdout=subprocess.PIPE)
+    began = time.monotonic()
+    with (tmp_path / "other.part").open("ab", buffering=0) as other:
+        while time.monotonic() - began < 2:
+            other.write(b"x")
+            time.sleep(0.05)  # the other layer's bytes come now and then
+    assert program.poll() is None
+    assert program.wait(20) != 0
+    assert program.communicate()[0] == b""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-#: Tenths of a second without a byte after which a host no longer waits for a layer: longer than any link may stall,
-#: and than a host takes to make a large layer of a difference.
-_PATIENCE: Final = 6000
+#: Tenths of a second in which nothing in the staging folder moves, after which a host no longer waits: longer than any
+#: link may stall, and than an engine takes to unpack the layers below. Any file counts: while one layer travels, the
+#: load of the next one waits too.
+_PATIENCE: Final = 18000
 
 #: `coming FILE`: prints FILE while it arrives as FILE.part, and ends when it has its name and all was printed.
 #:
@@ -20,7 +21,7 @@ tick=2; sleep 0.2 2>/dev/null || tick=10
 idle=0; before=
 pause() {{
   [ -f "$promise" ] || return 1
-  now=$(wc -c 2>/dev/null < "$1.part")
+  now=$(ls -ln 2>/dev/null)
   if [ "$now" = "$before" ]; then idle=$((idle + tick)); else idle=0; before=$now; fi
   [ "$idle" -lt {_PATIENCE} ] || return 1
   if [ "$tick" -eq 2 ]; then sleep 0.2; else sleep 1; fi
@@ -31,14 +32,14 @@ follow() {{
     whole=; [ ! -f "$1" ] || whole=yes
     cat || return 1
     [ -z "$whole" ] || return 0
-    pause "$1" || return 1
+    pause || return 1
   done
 }}
 loaded() {{
   while [ ! -f "$1.loaded" ]; do
     # The metadata goes last: without it, only what was left before can still be found.
     [ -f "$1" ] || {{ [ -f "$1.loaded" ]; return; }}
-    pause "$1" || return 1
+    pause || return 1
   done
 }}
 coming() {{
@@ -50,7 +51,7 @@ coming() {{
       {{ follow "$1" < "$file"; }} 2>/dev/null && return 0
       [ -z "$opened" ] || return 1
     done
-    pause "$1" || return 1
+    pause || return 1
   done
 }}
 """

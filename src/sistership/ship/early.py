@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -65,9 +65,7 @@ class EarlyLoad:
         if self._given_up.is_set():
             return
         self._given_up.set()
-        promises = [each.promise for each, _ in self._loads if each.promise]
-        with contextlib.suppress(SistershipError):
-            self._peer.transport.run(give_up_script(promises), timeout=10)
+        self._break([each.promise for each, _ in self._loads if each.promise])
 
     def wait(self) -> str:
         """Wait for the last load. Returns why it did not come to an end; "" when it did."""
@@ -84,10 +82,12 @@ class EarlyLoad:
         for assembly, name in self._loads:
             if len(running) >= _AT_ONCE:
                 running[-_AT_ONCE].join()
+            if not self._given_up.is_set():
+                with self._explained():
+                    put(self._peer, assembly, self._release)  # in this order: each load finds the one it waits for
             if self._given_up.is_set():
                 self._failed("a layer came otherwise than it was announced")
-            with self._explained():
-                put(self._peer, assembly, self._release)  # in this order: each load finds the one it waits for
+                self._break([assembly.promise])  # it may have been put after the others were broken
             if self._trouble:
                 break
             thread = threading.Thread(target=self._load, args=(assembly, name), daemon=True)
@@ -95,6 +95,10 @@ class EarlyLoad:
             running.append(thread)
         for thread in running:
             thread.join()
+
+    def _break(self, promises: Sequence[str]) -> None:
+        with contextlib.suppress(SistershipError):
+            self._peer.transport.run(give_up_script([each for each in promises if each]), timeout=10)
 
     def _load(self, assembly: Assembly, name: str) -> None:
         with self._explained():

@@ -154,7 +154,7 @@ def load(peer: Peer, assembly: Assembly, name: str = "", *, followed: bool = Fal
     ours = quote(*filter(None, (assembly.file, assembly.promise, after)))
     before = f"promise={quote(assembly.promise)}{FUNCTIONS}" if assembly.promise else ""
     then = [f"tag_image {quote(name, name)} >/dev/null 2>&1"] if name else []
-    then += [f": > {quote(f'{assembly.file}.loaded')}"] if followed else []
+    then += [f"touch {quote(f'{assembly.file}.loaded')}"] if followed else []
     script = f"""{peer.engine.functions}
 cd {STAGE} || exit 1
 trap 'rm -f -- {ours}' EXIT
