@@ -25,6 +25,9 @@ SERVER = """\
 --lora-scaled FNAME SCALE               path to LoRA adapter with user defined scaling
 --control-vector-layer-range START END
                                         layer range to apply the control vector(s) to
+-ot,   --override-tensor <tensor name pattern>=<buffer type>,...
+                                        override tensor buffer type
+--fim-model-1.5b-default                use a default model (note: can download weights)
 --jinja                                 use jinja template for chat (default: disabled)
 
 ----- server-specific params -----
@@ -41,6 +44,27 @@ options:
   -r, --repetitions <n>                       number of times to repeat each test (default: 5)
   -ts, --tensor-split <ts0/ts1/..>            (default: 0)
   -fa, --flash-attn <0|1>                     (default: 0)
+  -oe, --output-err <csv|json|jsonl|md|sql> output format printed to stderr (default: none)
+  -sm, --split-mode <none|layer|row|tensor> (default: layer)
+  --delay <0...N> (seconds)                   delay between each test (default: 0)
+  -ot --override-tensor <tensor name pattern>=<buffer type>;... (default: disabled)
+
+Multiple values can be given for each parameter by separating them with ','
+"""
+OLD_WORKER = """\
+Usage: ./rpc-server [options]
+
+options:
+  -h, --help            show this help message and exit
+  -H HOST, --host HOST  host to bind to (default: 127.0.0.1)
+  -m MEM, --mem MEM     backend memory size (in MB)
+"""
+OLD_SERVER = """\
+usage: ./llama-server [options]
+
+  -ngl,  --gpu-layers N           number of layers to store in VRAM
+         --rpc SERVERS            comma separated list of RPC servers
+         --port PORT              port to listen (default: 8080)
 """
 WORKER = """\
 Usage: rpc-server [options]
@@ -61,7 +85,7 @@ def server() -> Help:
 
 def test_every_form_of_help_is_read(server: Help) -> None:
     """Several names, several values, a value on a line that is full, switches; text of the next lines is no option."""
-    assert server.options["-ngl"] is server.options["--n-gpu-layers"]
+    assert server.options["-ngl"] == server.options["--n-gpu-layers"]
     assert server.options["-ngl"].values == ("N",)
     assert server.options["--lora-scaled"].values == ("FNAME", "SCALE")
     assert server.options["--control-vector-layer-range"].values == ("START", "END")
@@ -79,6 +103,42 @@ def test_help_of_the_bench_and_of_the_worker() -> None:
     worker = parse(WORKER, "rpc-server")
     assert worker.options["-c"].values == ()
     assert worker.options["--port"].values == ("PORT",)
+
+
+def test_what_stands_close_to_the_value_is_no_value(server: Help) -> None:
+    """Descriptions one space behind, blanks inside brackets, names without a comma, dots in a name."""
+    assert server.options["-ot"].values == ("<tensor name pattern>=<buffer type>,...",)
+    assert server.options["--fim-model-1.5b-default"].values == ()
+    bench = parse(BENCH, "llama-bench").options
+    assert bench["-oe"].values == ("<csv|json|jsonl|md|sql>",)
+    assert bench["-sm"].values == ("<none|layer|row|tensor>",)
+    assert bench["--delay"].values == ("<0...N>",)
+    assert bench["-ot"] == bench["--override-tensor"]
+    assert bench["-ot"].values == ("<tensor name pattern>=<buffer type>;...",)
+
+
+def test_help_of_earlier_years() -> None:
+    """The value behind each name; names in a column of their own."""
+    worker = parse(OLD_WORKER, "rpc-server").options
+    assert (worker["-H"], worker["-m"].values) == (worker["--host"], ("MEM",))
+    assert worker["--host"].values == ("HOST",)
+    old = parse(OLD_SERVER, "llama-server").options
+    assert (old["--rpc"].values, old["-ngl"].values, old["--port"].values) == (("SERVERS",), ("N",), ("PORT",))
+
+
+def test_other_words_for_on_and_off(server: Help) -> None:
+    """llama.cpp takes more of them than its help names; where the choices are others, it does not."""
+    for value in ("1", "0", "true", "disabled", "-1", "auto"):
+        assert given(["-fa", value], server)[1] == []
+    assert given(["-sm", "1"], server)[1] != []
+
+
+def test_bench_takes_several_values() -> None:
+    """That is what it is for."""
+    bench = parse(BENCH, "llama-bench")
+    assert given(["-sm", "layer,row", "-fa", "0,1"], bench)[1] == []
+    (trouble,) = given(["-sm", "layer,rows"], bench)[1]
+    assert trouble.what == "-sm layer,rows: there is no such value"
 
 
 def test_what_is_known_is_taken(server: Help) -> None:
@@ -103,7 +163,7 @@ def test_what_is_known_is_taken(server: Help) -> None:
         (["--threads=4"], 0, "reads no --threads=", "a word of its own: --threads"),
         (["on"], 0, "'on' is no option", "one by one"),
         (["-t", "4", "-c"], 2, "-c has no value", "llama-server wants -c N"),
-        (["-fa", "1"], 1, "-fa 1: there is no such value", "one of on, off, auto"),
+        (["-fa", "yes"], 1, "-fa yes: there is no such value", "one of on, off, auto"),
     ],
 )
 def test_what_the_program_would_not_take(server: Help, args: list[str], at: int, what: str, hint: str) -> None:
@@ -136,7 +196,7 @@ def test_layers_are_said(server: Help) -> None:
     ("args", "what"),
     [
         (["-dev", "RPC0/CUDA0"], "-dev RPC0/CUDA0 is llama-bench's spelling"),
-        (["-dev", "RPC0,CUDA0", "-ts", "6/4"], "-ts 6/4 is llama-bench's spelling"),
+        (["-dev", "RPC0,CUDA0", "-ts", "6/3/1"], "-ts has 3 shares for 2 devices of -dev"),
         (["-dev", "RPC0,CUDA0", "-ts", "6,3,1"], "-ts has 3 shares for 2 devices of -dev"),
         (
             ["--device", "RPC0,RPC1,CUDA0", "--tensor-split", "6"],

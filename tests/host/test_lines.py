@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from sistership.errors import HostUnreachableError
 from sistership.host.lines import through, to_local
 from sistership.host.local import Local
+
+REFUSED = "channel 0: open failed: connect failed: Connection refused\nstdio forwarding failed"
 
 
 @pytest.fixture
@@ -66,7 +69,8 @@ def test_carried_by_a_program(port: int) -> None:
 @pytest.mark.parametrize(
     ("said", "error"),
     [
-        ("channel 0: open failed: connect failed: Connection refused\nstdio forwarding failed", ConnectionRefusedError),
+        (REFUSED, ConnectionRefusedError),
+        (f"{REFUSED}\nkex_exchange_identification: Connection closed by remote host", HostUnreachableError),
         ("ssh: Could not resolve hostname x", HostUnreachableError),
     ],
 )
@@ -76,14 +80,19 @@ def test_program_that_gives_up(said: str, error: type[Exception]) -> None:
         assert _read(f"printf '%s\\n' '{said}' >&2; exit 255") == b""
 
 
-def test_what_breaks_off_is_told_in_the_programs_words() -> None:
+@pytest.mark.parametrize(("said", "error"), [(REFUSED, ConnectionRefusedError), ("", ConnectionError)])
+def test_what_breaks_off_is_told_in_the_programs_words(said: str, error: type[Exception]) -> None:
     """The far end was refused before the first byte was sent; a program that says nothing leaves the plain error."""
-    for said, error in (
-        ("channel 0: open failed: connect failed: Connection refused", ConnectionRefusedError),
-        ("", ConnectionError),
-    ):
-        with pytest.raises(error):
-            _sent(f"exec <&- >&-; echo '{said}' >&2; exit {255 if said else 0}")
+    with pytest.raises(error):
+        _sent(f"exec <&- >&-; printf '%s' '{said}' >&2; exit {255 if said else 0}")
+
+
+def test_program_of_the_program_is_ended_too() -> None:
+    """A proxy command holds the output open for a minute; nobody waits for it."""
+    began = time.monotonic()
+    with through(["sh", "-c", "sleep 60 & exec sleep 60"], failure) as line:
+        line.sendall(b"x")
+    assert time.monotonic() - began < 4
 
 
 def _sent(script: str) -> None:

@@ -13,11 +13,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-_NAME: Final = r"--?[A-Za-z][A-Za-z0-9_-]*"
-#: `-ngl,  --gpu-layers, --n-gpu-layers N    how many …`, and in the worker's and the bench's help two spaces before it.
-_LINE: Final = re.compile(rf"^ {{0,4}}(?P<names>{_NAME}(?:,\s*{_NAME})*)(?P<values>(?: [^\s-]\S*)*)(?:\s{{2,}}|\s*$)")
+_NAME: Final = r"--?[A-Za-z][A-Za-z0-9_.-]*"
+_BRACKETS: Final = r"<[^>]*>|\[[^\]]*\]|\{[^}]*\}"
+#: `N`, `<csv|json>`, `<tensor name pattern>=<buffer type>,...`: blanks inside brackets end no value.
+_VALUE: Final = rf"(?:{_BRACKETS}|[^\s<\[{{(-])(?:{_BRACKETS}|[^\s<\[{{])*"
+#: The names of an option and its values, with or without a description behind them on the same line:
+#: `-ngl,  --gpu-layers, --n-gpu-layers N   max. …` · `-H HOST, --host HOST   …` · `-ot --override-tensor <…>=<…>` ·
+#: `-o, --output <csv|json> output format …`. Further values are words in capitals, which no description begins with.
+_LINE: Final = re.compile(
+    rf"^ {{0,9}}(?P<names>{_NAME}(?:(?: [A-Z]+)?,\s*{_NAME}| {_NAME})*)"
+    rf"(?: (?P<values>{_VALUE}(?: [A-Z][A-Z0-9_]*(?=\s|$))*))?(?=\s|$)"
+)
 #: `[on|off|auto]`, `<0|1>`, `{none,linear,yarn}`: every value that there is.
 _CHOICES: Final = re.compile(r"^(?:[\[<](?P<bars>[\w.-]+(?:\|[\w.-]+)+)[\]>]|\{(?P<commas>[\w.-]+(?:,[\w.-]+)+)\})$")
+#: What llama.cpp reads besides the words that its help names.
+_ALSO: Final[Mapping[str, tuple[str, ...]]] = {
+    "on": ("enabled", "true", "1"),
+    "off": ("disabled", "false", "0"),
+    "auto": ("-1",),
+}
 
 
 @dataclass(frozen=True)
@@ -47,10 +61,12 @@ class Help:
     Attributes:
         program: its name, for messages.
         options: by every name.
+        several: an option may have several values with commas between them, as the bench's have.
     """
 
     program: str
     options: Mapping[str, Option] = field(default_factory=dict, hash=False)
+    several: bool = False
 
     def nearest(self, name: str) -> str | None:
         """The option that was probably meant: other dashes before the same word, or a similar word."""
@@ -93,16 +109,18 @@ class Trouble:
 
 
 def parse(text: str, program: str) -> Help:
-    """Read what a program printed for `--help`: llama.cpp's common form, its bench's, or its worker's."""
+    """Read what a program printed for `--help`: llama.cpp's common form of any age, its bench's, or its worker's."""
     options: dict[str, Option] = {}
     for line in text.splitlines():
         found = _LINE.match(line)
         if found is None:
             continue
-        option = Option(tuple(re.split(r",\s*", found["names"])), tuple(found["values"].split()))
-        for name in option.names:
-            options.setdefault(name, option)
-    return Help(program, options)
+        names = tuple(re.findall(rf"(?<![\w-]){_NAME}", found["names"]))
+        # The worker of old names the value behind each name: `-H HOST, --host HOST`.
+        values = tuple(each[0] for each in re.finditer(_VALUE, found["values"] or ""))
+        for name in names:
+            options.setdefault(name, Option(names, values))
+    return Help(program, options, several="Multiple values can be given" in text)
 
 
 def given(args: Sequence[str], known: Help) -> tuple[list[Given], list[Trouble]]:
@@ -127,7 +145,7 @@ def given(args: Sequence[str], known: Help) -> tuple[list[Given], list[Trouble]]
                 Trouble(first, f"{word} has no value", f"{known.program} wants {' '.join((word, *option.values))}")
             )
             continue
-        troubles += _bad_values(word, values, option, first)
+        troubles += _bad_values(word, values, option, first, several=known.several)
         found.append(Given(option, word, values, first))
     return found, troubles
 
@@ -143,10 +161,12 @@ def _unknown(word: str, at: int, known: Help) -> Trouble:
     return Trouble(at, f"{known.program} of this image has no option {name}", hint)
 
 
-def _bad_values(word: str, values: Sequence[str], option: Option, at: int) -> Iterable[Trouble]:
+def _bad_values(word: str, values: Sequence[str], option: Option, at: int, *, several: bool) -> Iterable[Trouble]:
     for number, value in enumerate(values):
         choices = option.choices(number)
-        if choices and value not in choices:
+        also = {other for choice in choices for other in _ALSO.get(choice, ())} if {*choices} <= {*_ALSO} else set()
+        parts = value.split(",") if several else [value]
+        if choices and not {*parts} <= {*choices} | also:
             yield Trouble(at + 1 + number, f"{word} {value}: there is no such value", f"one of {', '.join(choices)}")
 
 
@@ -183,19 +203,20 @@ def server_troubles(args: Sequence[str], known: Help, *, workers: int) -> list[T
 
 
 def _lists(said: Mapping[str, Given], workers: int) -> Iterable[Trouble]:
-    lists = {name: each for name in (_DEVICES, _SPLIT) if (each := said.get(name))}
-    for each in lists.values():
-        if "/" in each.values[0]:
-            right = f"{each.name} {each.values[0].replace('/', ',')}"
-            yield Trouble(each.at + 1, f"{each.name} {each.values[0]} is llama-bench's spelling", f"write {right}")
-            return
-    if devices := lists.get(_DEVICES):
+    devices, split = said.get(_DEVICES), said.get(_SPLIT)
+    if devices and "/" in devices.values[0]:
+        # The server takes both signs between shares, but one between devices.
+        right = f"{devices.name} {devices.values[0].replace('/', ',')}"
+        what = f"{devices.name} {devices.values[0]} is llama-bench's spelling"
+        yield Trouble(devices.at + 1, what, f"write {right}")
+        return
+    if devices:
         yield from _absent(devices, workers)
-    if len(lists) == 2:  # noqa: PLR2004 - both
-        names, shares = (each.values[0].split(",") for each in (lists[_DEVICES], lists[_SPLIT]))
+    if devices and split:
+        names, shares = devices.values[0].split(","), re.split(r"[,/]", split.values[0])
         if len(names) != len(shares):
-            what = f"{lists[_SPLIT].name} has {len(shares)} shares for {len(names)} devices of {lists[_DEVICES].name}"
-            yield Trouble(lists[_SPLIT].at + 1, what, "give a share for each device, in their order")
+            what = f"{split.name} has {len(shares)} shares for {len(names)} devices of {devices.name}"
+            yield Trouble(split.at + 1, what, "give a share for each device, in their order")
 
 
 def _absent(devices: Given, workers: int) -> Iterable[Trouble]:

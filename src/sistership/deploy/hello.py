@@ -76,14 +76,14 @@ class Answer:
     why: str = ""
 
 
-def ask(dial: Dial, *, seconds: float = 5.0) -> Answer:
+def ask(dial: Dial, *, seconds: float = 15.0) -> Answer:
     """Say HELLO once.
 
     A worker of before protocol 4.0 hangs up on the later form of the question, so that it is asked again in its own.
 
     Args:
         dial: opens a connection; used twice at most.
-        seconds: for each answer.
+        seconds: for each answer; over ssh that is the time to log in as well, which ssh limits to 10 seconds.
     """
     answer = Answer(State.CLOSED)
     for form in _FORMS:

@@ -6,6 +6,7 @@ Its socket says whose it is: a port that something else holds is never taken for
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from enum import StrEnum
@@ -36,7 +37,8 @@ class Tunnel:
     """A port of the server's host that leads to a worker.
 
     Args:
-        name: names its socket; small letters, digits, `.`, `_` and `-`, 40 at most.
+        name: begins its socket's name; small letters, digits, `.`, `_` and `-`, 40 at most. Where it leads is in that
+            name too, so that one that leads elsewhere is never taken for it.
         destination: the worker's host as ssh on the server's host is given it.
         local: port on the server's host.
         remote: the worker's port on its own host.
@@ -53,6 +55,12 @@ class Tunnel:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"{self.name!r} cannot name a tunnel")
+
+    @property
+    def socket(self) -> str:
+        """Its socket's name."""
+        way = f"{self.local} {self.destination} {self.remote}"
+        return f"{self.name[:20]}.{hashlib.sha256(way.encode()).hexdigest()[:12]}"
 
 
 #: `$socket` and `control`. The folder outlives a login, as $XDG_RUNTIME_DIR does not; a socket's path is short.
@@ -96,7 +104,7 @@ true
 def script(tunnel: Tunnel, body: str) -> str:
     """One of the bodies above for a tunnel."""
     values = {
-        "name": quote(tunnel.name),
+        "name": quote(tunnel.socket),
         "destination": quote(tunnel.destination),
         "local": tunnel.local,
         "remote": tunnel.remote,

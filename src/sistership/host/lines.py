@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
+import re
+import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -11,8 +14,9 @@ from typing import Protocol
 
 #: Seconds for a program to end once the connection that it carried is gone.
 _PATIENCE = 5
-#: Words of ssh and sshd when nobody listens at the far end.
-_REFUSED = "open failed: connect failed"
+#: ssh's last two lines when nobody listens at the far end. A jump host says the first of them for a target that is
+#: down, and then the outer ssh has more to say.
+_REFUSED = re.compile(r"open failed: connect failed.*\n.*stdio forwarding failed\s*\Z")
 
 
 class Line(Protocol):
@@ -72,7 +76,7 @@ def through(argv: Sequence[str], failure: Callable[[str], Exception]) -> Iterato
         finally:
             ours.close()
             said = _ended(process, by_itself=line.ended)
-    if _REFUSED in said:
+    if _REFUSED.search(said):
         raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused") from broken
     if process.returncode > 0:
         raise failure(said) from broken
@@ -101,10 +105,13 @@ class _Carried:
 
 def _ended(process: subprocess.Popen[bytes], *, by_itself: bool) -> str:
     """What it said on standard error, once it ended; ended now unless it does that by itself."""
-    if not by_itself:
-        process.terminate()
-    try:
-        return process.communicate(timeout=_PATIENCE)[1].decode(errors="replace")
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.communicate()[1].decode(errors="replace")
+    said = b""
+    for number in (None if by_itself else signal.SIGTERM, signal.SIGKILL):
+        if number is not None:
+            # All of its session: a proxy command that it started holds its output open.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            said = process.communicate(timeout=_PATIENCE)[1]
+            break
+    return said.decode(errors="replace")

@@ -71,7 +71,8 @@ def argv(
     else:
         words += ["-o", "ControlPath=none"]
     if forward is not None:
-        return [*words, "-W", f"127.0.0.1:{forward}", "--", destination]
+        # At a lower level, which the user's file may set, ssh does not say that nobody listens.
+        return [*words, "-o", "LogLevel=INFO", "-W", f"127.0.0.1:{forward}", "--", destination]
     return [*words, "--", destination, command]
 
 

@@ -145,7 +145,7 @@ class ParamikoSSH:
         except (paramiko.SSHException, EOFError, OSError) as error:
             raise silent(self.host, str(error) or "the connection is gone") from None
         with contextlib.closing(channel):
-            yield channel
+            yield _Channel(channel)
 
     def close(self) -> None:
         """End what still runs and the connection; later scripts are refused."""
@@ -153,6 +153,23 @@ class ParamikoSSH:
         # Not under the lock: who holds it may be waiting for a host that does not answer.
         if link := self._link:
             link.close()
+
+
+class _Channel:
+    """A channel as a line: what it was closed for is an end, as with a socket."""
+
+    def __init__(self, channel: paramiko.Channel) -> None:
+        self._channel = channel
+        self.recv = channel.recv
+        self.settimeout = channel.settimeout
+
+    def sendall(self, data: bytes, /) -> None:
+        try:
+            self._channel.sendall(data)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise BrokenPipeError(errno.EPIPE, str(error)) from None
 
 
 def _listen(channel: paramiko.Channel, tail: Tail) -> None:
