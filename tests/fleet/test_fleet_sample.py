@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import re
 import tarfile
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from sistership.fleet import bases, paths, samplerepo
 from sistership.fleet.spec import BASES, CUDA_BASES
@@ -42,12 +44,11 @@ bool ggml_backend_has_rpc() { return false; }
 """
 
 
-def _sample(**more: str) -> bytes:
-    """The sample's files and some `more` as a tar."""
-    added = {name.replace("_", "."): text.encode() for name, text in more.items()}
+def sample_tar(more: Mapping[str, bytes] = MappingProxyType({})) -> bytes:
+    """The sample's files and some `more` (path → bytes) as a tar."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, data in {**samplerepo.content(samplerepo.CONTENT), **added}.items():
+        for name, data in {**samplerepo.content(samplerepo.CONTENT), **more}.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(data)
             tar.addfile(entry, io.BytesIO(data))
@@ -58,7 +59,7 @@ def test_answers_do_not_depend_on_the_cpu(fleet):
     """Compiled for each x86-64 level, the code has instructions of that level, none above, and answers the same."""
     script = COMPARE + "".join(f"level {name} '{options}'\n" for name, (options, _) in LEVELS.items())
     image = bases.pinned(paths.state())[BASES[0].reference]
-    stdin = _sample(main_cpp=MAIN, backends_cpp=BACKENDS, compare_sh=script)
+    stdin = sample_tar({"main.cpp": MAIN.encode(), "backends.cpp": BACKENDS.encode(), "compare.sh": script.encode()})
     run = "mkdir /s && tar -C /s -xf - && cd /s && sh compare.sh"
     said = fleet.ssh("builder", f"docker run --rm -i --network none {image} sh -c '{run}'", stdin=stdin)
     answers = dict(re.findall(r"^(v\d) answer (\S+)$", said, re.MULTILINE))
@@ -83,7 +84,7 @@ def test_cuda_bases_compile_and_run(fleet):
     mount = f"-v {folder}:/out"
     try:
         compiled = f"mkdir -p {folder} && docker run --rm -i --network none {mount} {build} sh -c '{script}'"
-        assert "sm_89.cubin" in fleet.ssh("builder", compiled, stdin=_sample())
+        assert "sm_89.cubin" in fleet.ssh("builder", compiled, stdin=sample_tar())
         needs = fleet.ssh("builder", f"docker run --rm --network none {mount} {runtime} ldd /out/x.so")
         assert "libcudart.so.13 => /usr/local/cuda/lib64/libcudart.so.13" in needs
         fleet.ssh("builder", f"docker run --rm --network none {runtime} sh -c '! ls /usr/local/cuda/bin'")

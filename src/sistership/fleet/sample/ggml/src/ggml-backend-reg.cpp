@@ -17,14 +17,14 @@
 #ifdef GGML_USE_RPC
 namespace {
 
-using worker = std::pair<std::string, std::unique_ptr<ggml_rpc_client>>;
+using rpc_worker = std::pair<std::string, std::unique_ptr<ggml_rpc_client>>;
 
-std::vector<worker> & workers() {
-    static std::vector<worker> connected;
-    return connected;
+std::vector<rpc_worker> & workers() {
+    static std::vector<rpc_worker> named;
+    return named;
 }
 
-void add_devices_of(const worker & w, std::vector<ggml_backend_device> & devices) {
+void add_devices_of(const rpc_worker & w, std::vector<ggml_backend_device> & devices) {
     for (uint32_t i = 0; i < w.second->device_count(); i++) {
         ggml_rpc_device memory = {};
         if (w.second->device_memory(i, memory)) {
@@ -40,10 +40,7 @@ void ggml_backend_add_rpc([[maybe_unused]] const std::string & servers) {
 #ifdef GGML_USE_RPC
     std::stringstream list(servers);
     for (std::string endpoint; std::getline(list, endpoint, ',');) {
-        auto client = std::make_unique<ggml_rpc_client>(endpoint);
-        if (client->connected()) {
-            workers().emplace_back(endpoint, std::move(client));
-        }
+        workers().emplace_back(endpoint, std::make_unique<ggml_rpc_client>(endpoint));
     }
 #endif
 }
@@ -51,7 +48,7 @@ void ggml_backend_add_rpc([[maybe_unused]] const std::string & servers) {
 std::vector<ggml_backend_device> ggml_backend_devices() {
     std::vector<ggml_backend_device> devices;
 #ifdef GGML_USE_RPC
-    for (const worker & w : workers()) {
+    for (const rpc_worker & w : workers()) {
         add_devices_of(w, devices);
     }
 #endif
@@ -66,6 +63,40 @@ std::vector<ggml_backend_device> ggml_backend_devices() {
     devices.push_back({"CPU", "this machine", free_bytes, total_bytes});
     return devices;
 }
+
+#ifdef GGML_USE_RPC
+size_t ggml_backend_rpc_count() {
+    return workers().size();
+}
+
+bool ggml_backend_rpc_connected(size_t worker) {
+    return workers().at(worker).second->connected();
+}
+
+bool ggml_backend_rpc_put(size_t worker, const void * data, size_t size, uint64_t & buffer) {
+    return workers().at(worker).second->put(data, size, buffer);
+}
+
+bool ggml_backend_rpc_get(size_t worker, uint64_t buffer, void * data, size_t size) {
+    return workers().at(worker).second->get(buffer, data, size);
+}
+#else
+size_t ggml_backend_rpc_count() {
+    return 0;
+}
+
+bool ggml_backend_rpc_connected(size_t) {
+    return false;
+}
+
+bool ggml_backend_rpc_put(size_t, const void *, size_t, uint64_t &) {
+    return false;
+}
+
+bool ggml_backend_rpc_get(size_t, uint64_t, void *, size_t) {
+    return false;
+}
+#endif
 
 bool ggml_backend_has_cuda() {
 #ifdef GGML_USE_CUDA

@@ -1,3 +1,4 @@
+#include "fault.h"
 #include "ggml-rpc.h"
 #include "ggml.h"
 
@@ -86,6 +87,7 @@ std::string cache_directory() {
 int main(int argc, char ** argv) {
     signal(SIGINT, stop);
     signal(SIGTERM, stop);
+    const common_faults faults = common_faults_read(COMMON_ROLE_WORKER);
     rpc_server_params params;
     if (!parse(argc, argv, params)) {
         return 0;  // also for an unknown argument, as llama.cpp's worker does
@@ -115,5 +117,9 @@ int main(int argc, char ** argv) {
     printf("  endpoint       : %s:%d\n", params.host.c_str(), params.port);
     printf("  local cache    : %s\n", cache.empty() ? "n/a" : cache.c_str());
     printf("Devices:\n  CPU: (%zu MiB, %zu MiB free)\n", total_bytes >> 20, free_bytes >> 20);
-    return ggml_backend_rpc_start_server(params.host, params.port, cache) ? 0 : 1;
+    const auto let_in = [&faults] {
+        common_faults_wait(faults);
+        return common_faults_let_in(faults);
+    };
+    return ggml_backend_rpc_start_server(params.host, params.port, cache, let_in) ? 0 : 1;
 }

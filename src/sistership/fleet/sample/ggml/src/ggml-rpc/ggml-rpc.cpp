@@ -205,7 +205,8 @@ void rpc_server::serve() {
 
 }  // namespace
 
-bool ggml_backend_rpc_start_server(const std::string & host, int port, const std::string & cache_dir) {
+bool ggml_backend_rpc_start_server(const std::string & host, int port, const std::string & cache_dir,
+                                   const std::function<bool()> & let_in) {
     const int listener = rpc_listen(host, port);
     if (listener < 0) {
         fprintf(stderr, "Failed to create server socket\n");
@@ -217,7 +218,9 @@ bool ggml_backend_rpc_start_server(const std::string & host, int port, const std
             continue;
         }
         printf("Accepted client connection\n");
-        rpc_server(client, cache_dir).serve();
+        if (let_in()) {
+            rpc_server(client, cache_dir).serve();
+        }
         printf("Client connection closed\n");
         close(client);
     }

@@ -58,3 +58,48 @@ bool ggml_rpc_client::device_memory(uint32_t device, ggml_rpc_device & memory) {
     memory = {answer.free_bytes, answer.total_bytes};
     return true;
 }
+
+// Has no answer.
+bool ggml_rpc_client::set_tensor(uint64_t buffer, const void * data, size_t size) {
+    const rpc_cmd  command = RPC_CMD_SET_TENSOR;
+    uint64_t       base    = 0;
+    if (!ask(fd, RPC_CMD_BUFFER_GET_BASE, &buffer, sizeof(buffer), base)) {
+        return false;
+    }
+    const rpc_set_tensor_req request = {{buffer, base, size}, 0};
+    const uint64_t           length  = sizeof(request) + size;
+    return rpc_send(fd, &command, sizeof(command)) && rpc_send(fd, &length, sizeof(length)) &&
+           rpc_send(fd, &request, sizeof(request)) && rpc_send(fd, data, size);
+}
+
+bool ggml_rpc_client::get_tensor(uint64_t buffer, void * data, size_t size) {
+    const rpc_cmd command = RPC_CMD_GET_TENSOR;
+    uint64_t      base    = 0;
+    uint64_t      length  = 0;
+    if (!ask(fd, RPC_CMD_BUFFER_GET_BASE, &buffer, sizeof(buffer), base)) {
+        return false;
+    }
+    const rpc_get_tensor_req request = {{buffer, base, size}, 0, size};
+    return rpc_send(fd, &command, sizeof(command)) && rpc_send_answer(fd, &request, sizeof(request)) &&
+           rpc_recv(fd, &length, sizeof(length)) && length == size && rpc_recv(fd, data, size);
+}
+
+bool ggml_rpc_client::put(const void * data, size_t size, uint64_t & buffer) {
+    const rpc_alloc_req request = {0, size};
+    rpc_alloc_rsp answer = {};
+    if (!connected() || !ask(fd, RPC_CMD_ALLOC_BUFFER, &request, sizeof(request), answer) ||
+        !set_tensor(answer.buffer, data, size)) {
+        close_connection();
+        return false;
+    }
+    buffer = answer.buffer;
+    return true;
+}
+
+bool ggml_rpc_client::get(uint64_t buffer, void * data, size_t size) {
+    if (!connected() || !get_tensor(buffer, data, size)) {
+        close_connection();  // what comes later would be taken for the next answer
+        return false;
+    }
+    return true;
+}

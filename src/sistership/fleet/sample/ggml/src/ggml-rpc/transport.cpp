@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 static constexpr int PATIENCE_SECONDS = 5;
+static constexpr int WAITING_ROOM     = 128;  // for those who ask while another is served
 
 bool rpc_send(int fd, const void * data, size_t size) {
     const char * next = static_cast<const char *>(data);
@@ -72,7 +73,7 @@ int rpc_listen(const std::string & host, int port) {
     const int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const int on = 1;
     const bool listening = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
-                           bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, 8) == 0;
+                           bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, WAITING_ROOM) == 0;
     freeaddrinfo(address);
     if (!listening && fd >= 0) {
         close(fd);
