@@ -178,7 +178,7 @@ class _Raising:
             containers.give_nameservers(container, containers.nameservers())
             self.write_ssh_files()
             found = until_ready(spec, container, self.files, self.stop)
-        done = HostState(spec.name, "running", containers.address(container), found, spec.why)
+        done = HostState(spec.name, "running", containers.address(container), found, spec.why, spec.on_request)
         self.report(str(done))
         return done
 
