@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sistership.fleet import faults
-
 from .cables import MIDWAY
 from .fault import Fault, Strike
 from .scene import STAGE, Ended, Scene
@@ -33,7 +31,8 @@ exec /usr/bin/docker "$@"
 #: A load to which the last layer never comes, and which says that all is well.
 LACKS_A_LAYER = """#!/bin/sh
 case " $* " in
-  *" load "*) tar --delete -f - BLOB 2>/dev/null | /usr/bin/docker "$@" >/dev/null 2>&1; cat >/dev/null
+  *" load "*) tar --delete -f - PACKED 2>/dev/null | tar --delete -f - PLAIN 2>/dev/null |
+      /usr/bin/docker "$@" >/dev/null 2>&1; cat >/dev/null
     echo "Loaded image: UNIQUE"; exit 0 ;;
 esac
 exec /usr/bin/docker "$@"
@@ -71,11 +70,10 @@ def lying_docker(script: str) -> Strike:
     @contextmanager
     def strike(scene: Scene) -> Iterator[Ended]:
         record = scene.project.record()
-        last = record["layers"][-1]
-        for host in scene.hosts:
-            blob = last["diff_id" if host == "classic20" else "digest"].replace(":", "/")
-            text = script.replace("UNIQUE", scene.project.unique()).replace("BLOB", f"blobs/{blob}")
-            faults.stand_in(host, "docker", text)
+        last = {name: f"blobs/{record['layers'][-1][name].replace(':', '/')}" for name in ("digest", "diff_id")}
+        text = script.replace("UNIQUE", scene.project.unique())
+        # Whichever form an engine gets.
+        scene.stand_in("docker", text.replace("PACKED", last["digest"]).replace("PLAIN", last["diff_id"]))
         ended = scene.ship()
         scene.honest()
         scene.everywhere("rm -f /run/fault.shown")
