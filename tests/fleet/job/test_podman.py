@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from sistership import fleet as practice
 from sistership.fleet import containers
 from sistership.host.facts import probe, same_daemons
-from sistership.host.inventory import connected
+from sistership.host.inventory import Peer, connected
 from sistership.image.release import Release
 from sistership.matrix.model import Host
 from sistership.registry.place import Place
@@ -175,9 +175,9 @@ def test_layers_are_loaded_while_others_travel(
     loaded: list[str] = []
     load = early.load
 
-    def counted(*words: Any) -> str:
-        loaded.append(words[-1])
-        return load(*words)
+    def counted(peer: Peer, assembly: early.Assembly, name: str = "", *, followed: bool = False) -> str:
+        loaded.append(name)
+        return load(peer, assembly, name, followed=followed)
 
     monkeypatch.setattr(early, "load", counted)
     release = made.releases[1]
