@@ -90,8 +90,9 @@ def test_what_breaks_off_is_told_in_the_programs_words(said: str, error: type[Ex
 def test_program_of_the_program_is_ended_too() -> None:
     """A proxy command holds the output open for a minute; nobody waits for it."""
     began = time.monotonic()
-    with through(["sh", "-c", "sleep 60 & exec sleep 60"], failure) as line:
-        line.sendall(b"x")
+    with through(["sh", "-c", "sleep 60 >&2 & echo begun; exec sleep 60"], failure) as line:
+        line.settimeout(5)
+        assert line.recv(10) == b"begun\n"
     assert time.monotonic() - began < 4
 
 
