@@ -29,6 +29,7 @@ from sistership.ship.pulled import drop_pulled_name
 from sistership.ship.road import Road, plan_by, pull
 from sistership.ship.settle import WHOLE, clear, settle
 from sistership.ship.sound import Sound
+from sistership.ship.staging import Staging
 from sistership.ship.told import planned
 from sistership.verify.hosts import Seen, from_error, look, verdict_on
 from sistership.verify.verdict import Kind, Verdict, candidate
@@ -84,7 +85,7 @@ def ship_host(
             opened.enter_context(HostLock(peer))
             seen = look(peer, [name for each in group for name in each.names], release.unique)
             release = for_platform(group, seen.facts.platform)
-            loading = Loading(peer, release, store, reporter, count, sound)
+            loading = Loading(Staging(peer, release, store, reporter, count, sound))
             here = _Host(peer, release, store, reporter, count, loading)
             shipped = here.ship(seen, road, minimize=minimize)
             if older is not None and shipped.code == 0:
